@@ -1,13 +1,9 @@
 //! Kurma here: this program as a plugin's executables, as the engine of the networking pod, and as
 //! the CNI plugin that runs other plugins out of their images.
 
-mod by_cni;
 mod executable;
-mod host;
 mod out_of_image;
 mod wrapped;
 
-pub(crate) use by_cni::{TYPE, named_by_cni};
 pub(crate) use executable::run;
-pub(crate) use host::Host;
 pub(crate) use out_of_image::run as run_out_of_image;

@@ -2,42 +2,10 @@
 //! …) it works and exits; called as `spoke` it is the command line, or the plugin of that type
 //! where a CNI runtime calls it. In a directory `network` it is the executables of a Kurma plugin.
 
-mod cli;
-mod cloud;
-mod context_pool;
-mod dataplane;
-mod denied;
-mod described;
-mod engines;
-mod event;
-mod facts;
-mod fd_store;
-mod follow;
-mod host;
-mod host_context;
-mod hosts;
 mod kurma;
-mod lease;
-mod neighbours;
 mod netavark;
-mod notify;
 mod plugin;
-mod podman_places;
-mod replaced;
-mod rivals;
 mod rootless;
-mod sandbox;
-mod serve;
-mod shared;
-mod sockets;
-mod sources;
-mod standard;
-mod standing;
-#[cfg(test)]
-mod test_file;
-mod time;
-mod views;
-mod web;
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
@@ -49,26 +17,26 @@ use std::sync::Arc;
 use ::kurma::call::Verb;
 use config::Config;
 use engine::port::Prefix;
+use host::dataplane::Opened;
+use host::host_context::{self, HostContext};
+use host::views::Views;
+use host::{cloud, engines, facts, standard, time};
 use linux::Life;
 use model::{Error, Kind, Result};
 use neutron::Neutron;
-
-use crate::dataplane::Opened;
-use crate::host_context::HostContext;
-use crate::views::Views;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = args.first().and_then(|path| Path::new(path).file_name());
     if let Some(arguments) = dhcp_daemon(name, &args) {
-        return ExitCode::from(lease::daemon(arguments));
+        return ExitCode::from(daemon::lease::daemon(arguments));
     }
     if let Some(verb) = Verb::of_process(&args) {
         return ExitCode::from(kurma::run(verb, &args));
     }
     let code = match name.and_then(OsStr::to_str).and_then(plugin::named) {
         Some(plugin) => plugin::run(plugin),
-        None if name == Some(OsStr::new(kurma::TYPE)) => kurma::run_out_of_image(),
+        None if name == Some(OsStr::new(host::kurma::TYPE)) => kurma::run_out_of_image(),
         None if name == Some(OsStr::new("cnitool")) => tool(&args),
         None => match netavark::called(name, &args) {
             Some(verb) => netavark::run(&verb),
@@ -124,14 +92,14 @@ fn command(args: Vec<OsString>) -> u8 {
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
         listed: &|| cloud::listed(&config.docker, engines::TIMEOUT),
-        kurma: kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
+        kurma: host::kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),
         running: &|| engines::running(&config.docker),
         watch: &|| host_context::open_store(&config)?.watch(&[Prefix::Attachments]),
         events: config.events.path.clone(),
-        serve: &|| serve::run(config.clone(), VIEWS),
+        serve: &|| daemon::run(config.clone(), VIEWS),
         systemctl: Path::new(SYSTEMD).exists().then_some(&systemctl),
     };
     cli::run(args, &shown, &mut out, &mut err)

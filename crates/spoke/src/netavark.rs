@@ -6,15 +6,15 @@ use std::path::Path;
 
 use config::Config;
 use engine::Mode;
+use host::host_context::HostContext;
+use host::hosts::{self, Wanted};
+use host::podman_places::{Known, known};
+use host::standard;
+use host::time;
 use model::Result;
 use podman::{Context, DRIVER, ManyHosts, Output, Verb};
 
-use crate::host_context::HostContext;
-use crate::hosts::{self, Wanted};
-use crate::podman_places::{Known, known};
 use crate::rootless;
-use crate::standard;
-use crate::time;
 
 /// The command, if a program of this name and with these arguments is called as a plugin.
 pub(crate) fn called(name: Option<&OsStr>, args: &[OsString]) -> Option<Verb> {

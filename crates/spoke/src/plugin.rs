@@ -7,16 +7,16 @@ use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, ManyHosts, Output, Plugin};
 use config::{Config, StoreConfig};
 use engine::Engine;
+use host::host_context::HostContext;
+use host::hosts::{self, Wanted};
+use host::replaced;
+use host::standard;
+use host::time;
 use linux::identity::bridge_mac;
 use model::{Network, NetworkName, Result};
 use netlink::{At, Socket};
 
-use crate::host_context::HostContext;
-use crate::hosts::{self, Wanted};
-use crate::replaced;
 use crate::rootless;
-use crate::standard;
-use crate::time;
 
 /// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
 const ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";

@@ -7,13 +7,13 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 
+use host::standard;
 use kurma::call::{Call, Verb};
 use model::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::wrapped::Wrapped;
-use crate::standard;
 
 /// A longer configuration is refused, in bytes.
 const LONGEST: u64 = 1 << 20;

@@ -10,6 +10,7 @@ use cni::wire::{Command, Document, Environment, Failure, Version};
 use cni::{Output, Plugin};
 use config::Config;
 use container::{Ended, Ending};
+use host::standard;
 use kurma::config::Sandboxing;
 use kurma::exec_cni::{self, Shown, Tenancy};
 use kurma::plugin::{Direct, Wanted};
@@ -18,9 +19,7 @@ use netlink::Netns;
 use rustix::process::geteuid;
 use serde_json::{Map, Value};
 
-use super::Host;
-use super::by_cni::{image, text};
-use crate::standard;
+use host::kurma::{Host, image, text};
 
 /// How long the image's plugin may take. Runtimes give up after two minutes.
 const LIMIT: Duration = Duration::from_secs(100);

@@ -1,0 +1,192 @@
+//! `spoke dns`: what containers are called, and what is answered.
+
+mod host;
+
+use ::host::hosts::{self, Ask, Reply};
+use clap::{Args, Subcommand};
+use model::{Error, NamedElsewhere, Network, NetworkName, Result};
+use names::{Entry, Table as Names, lookup};
+use serde::Serialize;
+
+use super::args::{Listing, Output};
+use super::output::{Shown, list};
+use super::table::Table;
+use super::{Answer, HostContext};
+
+/// What `spoke dns` is asked.
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum DnsCommand {
+    /// List the names that containers are found by, of every runtime
+    #[command(
+        after_help = "Networks made with names (--names, -o names=true) have them. A container is found \
+        by NAME and each of ALIASES, alone or before .NETWORK.spoke, by containers that are on that \
+        network.\n\nExamples:
+  spoke dns ls front
+  spoke dns ls --format '{{.Name}} {{join .Addresses \",\"}}'"
+    )]
+    Ls(DnsLsArgs),
+    /// Say what is answered for a name, or an address
+    #[command(
+        after_help = "Exits with 3 where there is no such name on the networks of this host. Other servers are \
+        not asked.\n\nExamples:
+  spoke dns query web
+  spoke dns query web.front.spoke
+  spoke dns query --as api web        what container api would be answered
+  spoke dns query 10.70.1.2           who that is"
+    )]
+    Query(DnsQueryArgs),
+    /// Say what this host itself resolves these names with
+    #[command(
+        after_help = "With `host = true` in section [names] of /etc/spoke/config.toml this host resolves \
+        NAME.NETWORK.spoke, too. Where systemd-resolved runs, the daemon configures it; elsewhere this \
+        prints the lines to add.\n\nExamples:
+  spoke dns host"
+    )]
+    Host,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DnsLsArgs {
+    /// Only this network
+    network: Option<NetworkName>,
+    #[command(flatten)]
+    listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DnsQueryArgs {
+    /// The name or address
+    name: String,
+    /// As this container is answered, which is on some networks only
+    #[arg(long = "as", value_name = "CONTAINER")]
+    asker: Option<String>,
+    #[command(flatten)]
+    listing: Listing,
+}
+
+/// A container on a network, as it is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct NameView {
+    name: String,
+    network: String,
+    runtime: String,
+    addresses: Vec<String>,
+    aliases: Vec<String>,
+    /// Where that is another host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+}
+
+pub(super) fn run(
+    command: &DnsCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let mut table = table(&engine.records.networks()?, &engine.records.attachments()?);
+    let mut notes = Vec::new();
+    match elsewhere(host_context) {
+        Ok(names) => table.put_elsewhere(&names),
+        Err(error) => notes.push(format!("names of other hosts are not shown: {error}")),
+    }
+    let (rows, listing) = match command {
+        DnsCommand::Host => return host::run(output, &table.places(), host_context),
+        DnsCommand::Ls(wanted) => {
+            let mut entries = table.entries();
+            let network = wanted.network.as_ref().map(|it| engine.records.meant(it)).transpose()?;
+            entries.retain(|(name, _)| network.as_ref().is_none_or(|it| it == *name));
+            (entries, &wanted.listing)
+        }
+        DnsCommand::Query(wanted) => (found(&table, wanted)?, &wanted.listing),
+    };
+    let rows: Vec<NameView> = rows.into_iter().map(|(_, entry)| view(entry)).collect();
+    let name = |row: &NameView| row.name.clone();
+    let text = list(output, listing, &rows, Shown { name: &name, table: &shown })?;
+    Ok(Answer { notes, ..Answer::text(text) })
+}
+
+/// What containers of other hosts are called, as the daemon has heard it; none where this host is in no cluster.
+pub(super) fn elsewhere(host_context: &HostContext) -> Result<Vec<NamedElsewhere>> {
+    if !is_in_cluster(host_context) {
+        return Ok(Vec::new());
+    }
+    match hosts::ask(&host_context.runtime, &Ask::Names)? {
+        Reply::Names(names) => Ok(names),
+        _ => Err(Error::bug("names were asked for, and something else came")),
+    }
+}
+
+/// Whether this host is one of many.
+pub(super) fn is_in_cluster(host_context: &HostContext) -> bool {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    places.any(|place| hosts::is_member(&place))
+}
+
+pub(super) fn table(networks: &[Network], attachments: &[model::Attachment]) -> Names {
+    let mut table = Names::default();
+    for network in networks {
+        table.put_network(&network.name, true, Some(network));
+    }
+    for attachment in attachments {
+        table.put_attachment(&attachment.id, attachment.layer, Some(attachment));
+    }
+    table
+}
+
+fn found<'a>(table: &'a Names, wanted: &DnsQueryArgs) -> Result<Vec<(&'a NetworkName, &'a Entry)>> {
+    let networks: Vec<&NetworkName> = match &wanted.asker {
+        None => table.entries().into_iter().map(|(name, _)| name).collect(),
+        Some(asker) => {
+            let known = table.asker_named(asker);
+            let known = known.ok_or_else(|| {
+                let shown = model::text::shown(asker);
+                Error::not_found(format!(
+                    "container '{shown}' is on no network with names; `spoke dns ls` lists \
+                    those that are"
+                ))
+            })?;
+            table.networks_of(&known)
+        }
+    };
+    let mut networks = networks;
+    networks.sort();
+    networks.dedup();
+    let entries = lookup(table, &networks, &wanted.name);
+    if entries.is_empty() {
+        let shown = model::text::shown(&wanted.name);
+        return Err(Error::not_found(format!(
+            "nobody is called '{shown}' here; `spoke dns ls` lists who has which names"
+        )));
+    }
+    let mut all = table.entries();
+    all.retain(|(_, entry)| entries.contains(entry));
+    Ok(all)
+}
+
+fn view(entry: &Entry) -> NameView {
+    NameView {
+        name: entry.name.clone(),
+        network: entry.called().to_string(),
+        runtime: entry.runtime_name(),
+        addresses: entry.addresses.iter().map(ToString::to_string).collect(),
+        aliases: entry.aliases.clone(),
+        host: entry.host.as_ref().map(ToString::to_string),
+    }
+}
+
+fn shown(rows: &[NameView]) -> Table {
+    let columns = ["NAME", "NETWORK", "RUNTIME", "ADDRESS", "ALIASES", "HOST"];
+    // One host alone needs no column.
+    let are_many = rows.iter().any(|row| row.host.is_some());
+    let count = columns.len() - usize::from(!are_many);
+    let mut table = Table::new(columns.get(..count).unwrap_or(&columns));
+    for row in rows {
+        let (addresses, aliases) = (row.addresses.join(","), row.aliases.join(","));
+        let (name, network) = (row.name.clone(), row.network.clone());
+        let host = row.host.clone().unwrap_or_default();
+        let cells = [name, network, row.runtime.clone(), addresses, aliases, host];
+        table.row(cells.into_iter().take(count));
+    }
+    table
+}

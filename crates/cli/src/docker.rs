@@ -1,0 +1,49 @@
+//! `spoke docker`: what a Docker Engine needs in order to find us.
+
+mod image;
+mod plugin;
+pub(super) mod probe;
+
+use model::Result;
+
+use super::args::{DockerCommand, Output};
+use super::units::Set;
+use super::{Answer, HostContext};
+
+const SOCKET: &str = include_str!("../../../packaging/systemd/spoke.socket");
+const SERVICE: &str = include_str!("../../../packaging/systemd/spoke.service");
+
+pub(super) fn run(
+    command: &DockerCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let set = set(host_context);
+    match command {
+        DockerCommand::Install { units, no_enable } => {
+            set.install(&units.unit_dir, !no_enable, host_context)
+        }
+        DockerCommand::Uninstall { units } => set.uninstall(&units.unit_dir, host_context),
+        DockerCommand::Status { units } => {
+            let answer =
+                probe::ask(&host_context.socket).map(|drivers| format!("answers as {drivers}"));
+            set.status(&units.unit_dir, host_context, output, answer)
+        }
+        DockerCommand::Image(wanted) => image::write(wanted, output, host_context),
+        DockerCommand::Plugin { directory } => plugin::write(directory, host_context),
+    }
+}
+
+pub(super) fn set<'a>(host_context: &'a HostContext) -> Set<'a> {
+    Set {
+        command: "docker",
+        templates: &[("spoke.socket", SOCKET), ("spoke.service", SERVICE)],
+        socket: &host_context.socket,
+        passed_to: None,
+        otherwise: format!(
+            "start `{} serve` before dockerd, and again whenever it ends (with \
+             systemd-socket-activate no call is lost meanwhile)",
+            host_context.executable.display()
+        ),
+    }
+}

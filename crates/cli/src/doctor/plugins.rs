@@ -1,0 +1,31 @@
+//! Third-party Docker plugins that networks of Spoke's need.
+
+use model::Network;
+
+use super::Check;
+use crate::{HostContext, pending};
+
+pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    match pending::silent(host_context, networks) {
+        Ok(silent) => checks.extend(silent.into_iter().map(|(name, error)| {
+            let what = format!("plugin {name} does not answer, its networks are unusable: {error}");
+            Check::fail(what, format!("start plugin {name}, or remove its networks"))
+        })),
+        Err(error) => checks.push(
+            Check::fail(format!("the plugins of this host cannot be asked: {error}"), "")
+                .without_fix(),
+        ),
+    }
+    match (host_context.foreign)().and_then(|foreign| foreign.remote.pending()) {
+        Ok(debts) if debts.is_empty() => {}
+        Ok(debts) => {
+            let what = format!("pending cleanups at Docker plugins: {}", debts.len());
+            checks.push(Check::warn(what, "spoke gc"));
+        }
+        Err(error) => checks.push(
+            Check::fail(format!("pending cleanups cannot be read: {error}"), "").without_fix(),
+        ),
+    }
+    checks
+}

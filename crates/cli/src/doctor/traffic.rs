@@ -1,0 +1,236 @@
+//! Whether packets get through.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use host::facts::{DroppingChain, Forward, HostFacts};
+use linux::Exposed;
+use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
+
+use super::super::claims::{self, Owner};
+use super::super::{HostContext, findings};
+use super::{Check, parameter};
+
+/// The default MTU of Ethernet devices, in bytes.
+const ETHERNET_MTU: u32 = 1500;
+
+/// Routing between interfaces. Spoke switches it on with the first container, so that it is a
+/// failure only once there are some.
+pub(super) fn forwarding(
+    root: &Path,
+    networks: &[Network],
+    attachments: &[Attachment],
+) -> Vec<Check> {
+    let ranges = networks.iter().flat_map(|network| network.ipam.pools()).flat_map(|p| &p.ranges);
+    let subnets: Vec<Family> = ranges.map(|range| Family::of(&range.subnet)).collect();
+    let is_off = |path: &str| parameter(root, path).as_deref() == Some("0");
+    let mut checks = Vec::new();
+    for (family, name, path) in FORWARDING {
+        let attached = attachments.iter().any(|attachment| attachment.first(family).is_some());
+        let what = format!("{name} is off: containers reach nothing beyond this host");
+        let fix = format!("sysctl -w {name}=1");
+        match (is_off(path), attached, subnets.contains(&family)) {
+            (true, true, _) => checks.push(Check::fail(what, fix)),
+            (true, false, true) => checks.push(Check::warn(what, fix)),
+            (true, false, false) | (false, _, _) => {}
+        }
+    }
+    if checks.is_empty() {
+        checks.push(Check::ok("packets are forwarded where networks need it"));
+    }
+    checks
+}
+
+/// The parameter that enables forwarding, and where it is read.
+const FORWARDING: [(Family, &str, &str); 2] = [
+    (Family::V4, "net.ipv4.ip_forward", "proc/sys/net/ipv4/ip_forward"),
+    (Family::V6, "net.ipv6.conf.all.forwarding", "proc/sys/net/ipv6/conf/all/forwarding"),
+];
+
+/// What strangers reach because Spoke has the host forward: nothing, where all is well.
+pub(super) fn exposed(exposed: Option<&[Exposed]>) -> Vec<Check> {
+    let Some(exposed) = exposed else { return Vec::new() };
+    if exposed.is_empty() {
+        return vec![Check::ok("what Spoke has the host forward is its containers' packets alone")];
+    }
+    exposed.iter().map(warned).collect()
+}
+
+fn warned(exposed: &Exposed) -> Check {
+    match exposed {
+        Exposed::Host => Check::fail(
+            "the host forwards because of Spoke, and the table inet spoke_transit is missing: strangers reach \
+             whatever they have a route to",
+            "systemctl enable --now spoke",
+        ),
+        Exposed::Docker(family) => {
+            let (version, program) = match family {
+                Family::V4 => ("IPv4", "iptables"),
+                Family::V6 => ("IPv6", "ip6tables"),
+            };
+            Check::fail(
+                format!(
+                    "the host forwarded because of Spoke before dockerd started: strangers reach unpublished \
+                     ports of Docker's containers over {version}"
+                ),
+                format!("{program} -P FORWARD DROP"),
+            )
+        }
+    }
+}
+
+/// The treatment of forwarded packets that no rule decides about.
+pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
+    match forward {
+        Forward::Accepted => Check::ok("no packet filter chain drops forwarded packets by policy"),
+        Forward::Unknown(why) => {
+            Check::warn(format!("the packet filter cannot be read: {why}"), "").without_fix()
+        }
+        Forward::Dropped(chains) => {
+            let cut = cut_off(chains, bridges);
+            if cut.is_empty() {
+                return Check::ok(format!(
+                    "{} drops what no rule accepts, and Spoke lets its containers' packets pass",
+                    names(chains.iter())
+                ));
+            }
+            let is_cut =
+                |bridge: &&String| cut.iter().any(|chain| !chain.passing.contains(*bridge));
+            let bridge = bridges.iter().find(is_cut).cloned();
+            let bridge = bridge.unwrap_or_else(|| "sp-+".to_owned());
+            let what = format!(
+                "{} drops what no rule accepts: containers may be cut off",
+                names(cut.into_iter())
+            );
+            let fix = format!(
+                "iptables -I FORWARD -i {bridge} -j ACCEPT; iptables -I FORWARD -o {bridge} \
+                 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+            );
+            Check::warn(what, fix)
+        }
+    }
+}
+
+/// Bridged packets that pass the rules for routed ones are dropped by a policy meant for those.
+pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) -> Option<Check> {
+    const PARAMETER: &str = "net.bridge.bridge-nf-call-iptables";
+    let is_on =
+        parameter(root, "proc/sys/net/bridge/bridge-nf-call-iptables").as_deref() == Some("1");
+    match (is_on, forward) {
+        (true, Forward::Dropped(chains)) if !cut_off(chains, bridges).is_empty() => {
+            Some(Check::warn(
+                format!(
+                    "{PARAMETER} is on and forwarded packets are dropped by policy: containers on \
+                 one bridge may not reach each other"
+                ),
+                format!("sysctl -w {PARAMETER}=0"),
+            ))
+        }
+        (true, _) => {
+            Some(Check::ok("br_netfilter filters bridged packets, and no policy drops them"))
+        }
+        (false, _) => None,
+    }
+}
+
+/// The bridges that containers may be behind: those that exist; before there are any, those that
+/// will be, for which nothing can be let pass yet.
+pub(super) fn bridges(networks: &[Network], facts: &HostFacts) -> Vec<String> {
+    let all: Vec<String> = networks.iter().filter_map(claims::device).collect();
+    let links = facts.by_name();
+    let there: Vec<String> =
+        all.iter().filter(|name| links.contains_key(name.as_str())).cloned().collect();
+    if there.is_empty() { all } else { there }
+}
+
+/// The chains that drop packets of one of the bridges; of any where there are none.
+fn cut_off<'a>(chains: &'a [DroppingChain], bridges: &[String]) -> Vec<&'a DroppingChain> {
+    let passes = |chain: &DroppingChain| bridges.iter().all(|name| chain.passing.contains(name));
+    chains.iter().filter(|chain| bridges.is_empty() || !passes(chain)).collect()
+}
+
+fn names<'a>(chains: impl Iterator<Item = &'a DroppingChain>) -> String {
+    chains.map(|chain| chain.chain.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Subnets that two networks have, or that hide what this host reaches otherwise.
+pub(super) fn subnets(
+    host_context: &HostContext,
+    networks: &[Network],
+    facts: &HostFacts,
+) -> Vec<Check> {
+    let claims = claims::claims(host_context, networks, facts);
+    let mut checks: Vec<Check> = claims::clashes(&claims)
+        .into_iter()
+        .map(|(one, other)| {
+            let what = format!("{one} and {other} overlap: both give out the same addresses");
+            Check::warn(what, findings::newer(one, other).removal.clone())
+        })
+        .collect();
+    let devices: BTreeSet<&String> =
+        claims.iter().filter_map(|claim| claim.device.as_ref()).collect();
+    for (claim, route) in claims::hiding(&claims, facts) {
+        if claim.owner == Owner::Spoke && !devices.contains(&route.device) {
+            let what =
+                format!("{claim} overlaps the route to {} through {}", route.dst, route.device);
+            checks.push(Check::warn(what, claim.removal.clone()));
+        }
+    }
+    if checks.is_empty() {
+        checks.push(Check::ok("no subnets overlap"));
+    }
+    checks
+}
+
+/// What gives the network's containers a lower MTU. A runtime that describes its network with each container
+/// would undo what a command set.
+fn lower_mtu(network: &Network, mtu: u32) -> String {
+    let name = &network.name;
+    match network.runtime {
+        Runtime::Spoke | Runtime::Docker => format!("spoke network set --mtu {mtu} {name}"),
+        Runtime::Podman => format!(
+            "podman network create -d spoke -o mtu={mtu} NEW, and podman network connect NEW CONTAINER for \
+             those on {name}"
+        ),
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => {
+            format!(
+                "\"mtu\": {mtu} in the configuration of {name}; containers that start afterwards have it"
+            )
+        }
+    }
+}
+
+/// Packets that are larger than the uplink's MTU are lost where the error message is filtered.
+pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
+    let Some(uplink) = facts.uplink() else {
+        return vec![Check::ok("no default route: containers reach this host's networks only")];
+    };
+    let links = facts.by_name();
+    // Others are not led out through the uplink, or have the MTU that the maker of their links chose.
+    let mtu_of = |network: &Network| {
+        let is_internal = |it: &Firewall| it.egress == EgressPolicy::Internal;
+        if network.wiring.firewall.as_ref().is_some_and(is_internal) {
+            return None;
+        }
+        let link = network.wiring.link.as_ref()?;
+        let is_routed = matches!(link.kind, LinkKind::Bridge(_) | LinkKind::Ptp(_));
+        if !is_routed {
+            return None;
+        }
+        let made = claims::device(network).and_then(|name| Some(links.get(name.as_str())?.mtu));
+        Some(link.mtu.map(model::Mtu::bytes).or(made).unwrap_or(ETHERNET_MTU))
+    };
+    let too_large = networks.iter().filter_map(|network| {
+        let mtu = mtu_of(network).filter(|mtu| *mtu > uplink.mtu)?;
+        let what = format!(
+            "network {} has MTU {mtu}, and {} on the way out only {}",
+            network.name, uplink.name, uplink.mtu
+        );
+        Some(Check::warn(what, lower_mtu(network, uplink.mtu)))
+    });
+    let checks: Vec<Check> = too_large.collect();
+    match checks.is_empty() {
+        true => vec![Check::ok(format!("every MTU fits {} ({})", uplink.name, uplink.mtu))],
+        false => checks,
+    }
+}

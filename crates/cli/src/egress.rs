@@ -1,0 +1,499 @@
+//! `spoke egress`: where the containers of a network may go.
+
+mod judged;
+mod own;
+
+pub(super) use own::texts;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use host::denied::{Act, Denied};
+use host::time::{self, rfc3339};
+use linux::filter::fence::{self, Fenced, Opening};
+use model::{
+    DomainName, EgressRule, EgressTarget, Error, Fence, Network, NetworkName, Protocol, Result,
+    Service, Timestamp,
+};
+use netlink::Socket;
+use serde::Serialize;
+
+use super::args::Output;
+use super::output::{names, render};
+use super::table::Table;
+use super::{Answer, FOUND, HostContext, denied};
+
+const ONE_OF_BOTH: &str = "give a network, or --container";
+
+/// What `spoke egress` is asked.
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum EgressCommand {
+    /// Show what a network allows, and what is open now because of a name
+    #[command(after_help = "Examples:
+  spoke egress show agents
+  spoke egress show agents -o json")]
+    Show(Which),
+    /// Say whether a network allows a name or address, and by which rule
+    #[command(after_help = "Nobody is asked for the name. Exits with 1 where something is refused.
+
+Examples:
+  spoke egress test agents github.com:443
+  spoke egress test agents api.github.com:443 10.9.0.7:5432 example.org:53/udp")]
+    Test(TestArgs),
+    /// Allow these and nothing else from now on
+    #[command(
+        after_help = "What stays allowed goes on; flows that are allowed no more end at once. What is set of a
+container is kept under its name, and holds again when it comes back.
+
+Examples:
+  spoke egress set agents github.com:443,*.example.org:443,10.9.0.7:5432
+  spoke egress set agents none
+  spoke egress set --container agent-3 github.com:443
+  spoke egress set --container agent-3 --inherit"
+    )]
+    Set(own::SetArgs),
+    /// Refuse nothing for a while, and record what would have been refused
+    #[command(
+        after_help = "It ends by itself, also while the daemon is away. `spoke egress suggest` has the \
+        rules then. Only packets in the name of an address that is not the network's are still dropped.
+A container that has rules of its own learns apart from its network, until it ends.
+
+Examples:
+  spoke egress learn agents --for 1h
+  spoke egress learn agents --stop
+  spoke egress learn --container agent-3 --for 1h"
+    )]
+    Learn(LearnArgs),
+    /// Print the rules that would allow what was learned or refused
+    #[command(
+        after_help = "Read them before they are set: what was refused may have been refused rightly.
+
+Examples:
+  spoke egress suggest agents
+  spoke egress suggest --container agent-3
+  spoke egress set agents \"$(spoke egress suggest agents --all | paste -sd,)\""
+    )]
+    Suggest(SuggestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// The network
+    network: NetworkName,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TestArgs {
+    /// The network
+    network: NetworkName,
+    /// Names or addresses, each with a port
+    #[arg(required = true, value_name = "TARGET:PORT")]
+    targets: Vec<EgressRule>,
+    /// For this container, which may have rules of its own
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LearnArgs {
+    /// The network; of a container it may be left out
+    #[arg(required_unless_present = "container")]
+    network: Option<NetworkName>,
+    /// This container alone, which has rules of its own
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
+    /// For so long, such as 90s, 30m or 2h; at most 7 days
+    #[arg(long = "for", value_name = "TIME", value_parser = period, required_unless_present = "stop")]
+    period: Option<Duration>,
+    /// Refuse again, from now on
+    #[arg(long, conflicts_with = "period")]
+    stop: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SuggestArgs {
+    /// The network; of a container on one network with rules of its own it may be left out
+    #[arg(required_unless_present = "container")]
+    network: Option<NetworkName>,
+    /// For this container's own rules, of what these refused or learned
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
+    /// Also what is allowed already
+    #[arg(long)]
+    all: bool,
+}
+
+/// A time with its unit.
+fn period(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86400)];
+    let read = units.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    match read {
+        Some(seconds) if (1..=7 * 86400).contains(&seconds) => Ok(Duration::from_secs(seconds)),
+        _ => Err("it is a number with s, m, h or d, at most 7d".to_owned()),
+    }
+}
+
+/// A network's fence, as it is shown.
+#[derive(Debug, Serialize)]
+struct FenceView {
+    network: String,
+    /// Whether the network has rules. Without any its containers go where they want, but for those that have
+    /// rules of their own.
+    #[serde(rename = "fenced")]
+    is_fenced: bool,
+    rules: Vec<String>,
+    strict: bool,
+    learning_until: Option<String>,
+    containers: Vec<own::OwnView>,
+    open: Vec<OpenView>,
+}
+
+/// What is open because of a name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct OpenView {
+    source: IpAddr,
+    address: IpAddr,
+    port: u16,
+    protocol: String,
+    names: Vec<String>,
+    seconds: u64,
+}
+
+pub(super) fn run(
+    command: &EgressCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    match command {
+        EgressCommand::Show(which) => show(&which.network, output, host_context),
+        EgressCommand::Test(wanted) => judged::test(wanted, output, host_context),
+        EgressCommand::Set(wanted) => match wanted.wanted()? {
+            own::Wanted::Network(network, rules) => {
+                change(&network, output, host_context, &move |fence| {
+                    fence.rules.clone_from(&rules.rules);
+                })
+            }
+            own::Wanted::Container(container, network, rules) => {
+                own::set((container, network, rules), output, host_context)
+            }
+        },
+        EgressCommand::Learn(wanted) => learn(wanted, output, host_context),
+        EgressCommand::Suggest(wanted) => suggest(wanted, output, host_context),
+    }
+}
+
+fn learn(wanted: &LearnArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let until = wanted.period.filter(|_| !wanted.stop);
+    let now = time::moment()?;
+    let until = until.map(|period| now.plus(period));
+    match (&wanted.container, &wanted.network) {
+        (Some(container), network) => {
+            own::learn((container, network.as_ref(), until), output, host_context)
+        }
+        (None, Some(network)) => change(network, output, host_context, &move |fence| {
+            fence.learning.clone_from(&until);
+        }),
+        (None, None) => Err(Error::invalid(ONE_OF_BOTH)),
+    }
+}
+
+fn fenced(network: &Network) -> Result<Fenced> {
+    Fenced::of(&network.name, &network.wiring, &network.ipam)?.ok_or_else(|| {
+        Error::not_found(format!(
+            "network {} has no egress rules: it was made without --egress",
+            network.called()
+        ))
+    })
+}
+
+/// Records the change first: whoever makes the fence meanwhile makes the new one.
+fn change(
+    name: &NetworkName,
+    output: Output,
+    host_context: &HostContext,
+    change: &dyn Fn(&mut Fence),
+) -> Result<Answer> {
+    let network = (host_context.engine)()?.networks.change_fence(name, change)?;
+    let fenced = fenced(&network)?;
+    let mut socket = Socket::netfilter()?;
+    let now = time::moment()?;
+    fence::keep(&mut socket, &fenced, Some(&now))?;
+    if !fenced.fence.is_learning(&now) {
+        fence::prune(&mut socket, &fenced)?;
+    }
+    Ok(Answer::text(names(output, &[network.called().to_string()])?))
+}
+
+fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let network = engine.records.network(name)?;
+    let containers = own::views(&engine, &network.name, host_context)?;
+    // Without rules of its own it may have a container with some.
+    let fence = match fenced(&network) {
+        Ok(fenced) => Some(fenced.fence),
+        Err(_) if !containers.is_empty() => None,
+        Err(error) => return Err(error),
+    };
+    let fence_of = fence.clone().unwrap_or_default();
+    let remaining = fence_of.remaining(&time::moment()?).as_secs();
+    let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
+    let view = FenceView {
+        network: network.called().to_string(),
+        is_fenced: fence.is_some(),
+        rules: texts(&fence_of),
+        strict: fence_of.strict,
+        learning_until: learning.map(rfc3339),
+        containers,
+        open: open_behind(&network)?,
+    };
+    Ok(Answer::text(render(output, &view, || text(&view))?))
+}
+
+/// What is open now because of a name.
+fn open_behind(network: &Network) -> Result<Vec<OpenView>> {
+    let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let is_own = |opening: &Opening| bridge.is_some_and(|it| it.name == opening.bridge);
+    let mut open: Vec<OpenView> = fence::opened(&mut Socket::netfilter()?)?
+        .into_iter()
+        .filter(|(opening, (_, remaining))| is_own(opening) && !remaining.is_zero())
+        .map(|(opening, (names, remaining))| OpenView {
+            source: opening.source,
+            address: opening.destination,
+            port: opening.port,
+            protocol: opening.protocol.to_string(),
+            names: names.iter().map(ToString::to_string).collect(),
+            seconds: remaining.as_secs(),
+        })
+        .collect();
+    open.sort();
+    Ok(open)
+}
+
+fn text(view: &FenceView) -> String {
+    let mut text = String::new();
+    if let Some(until) = &view.learning_until {
+        text.push_str(&format!("Learns until {until}: nothing is refused.\n"));
+    }
+    let mut rules = Table::new(&["ALLOWED"]);
+    view.rules.iter().for_each(|rule| rules.row([rule.clone()]));
+    match view.rules.is_empty() {
+        true if view.is_fenced => rules.row(["none".to_owned()]),
+        true => rules.row(["everything".to_owned()]),
+        false => {}
+    }
+    text.push_str(&rules.text());
+    if view.strict {
+        text.push_str("Strict: nothing is routed out while the packet filter is flushed.\n");
+    }
+    if !view.strict && view.containers.iter().any(|one| one.strict) {
+        text.push_str(
+            "Strict because of a container: nothing is routed out while the packet filter is flushed.\n",
+        );
+    }
+    if !view.containers.is_empty() {
+        let mut own = Table::new(&["CONTAINER", "ITS OWN RULES"]);
+        for one in &view.containers {
+            let mut rules = if one.rules.is_empty() { "none".into() } else { one.rules.join(",") };
+            if one.strict {
+                rules.push_str(" (strict)");
+            }
+            if let Some(until) = &one.learning_until {
+                rules.push_str(&format!(" (learns until {until})"));
+            }
+            own.row([format!("{}/{}", one.runtime, one.container), rules]);
+        }
+        text.push('\n');
+        text.push_str(&own.text());
+    }
+    if !view.open.is_empty() {
+        let mut open = Table::new(&["CONTAINER", "OPEN", "BECAUSE OF", "SECONDS"]);
+        for one in &view.open {
+            let service = format!("{}/{}", one.port, one.protocol);
+            let to = match one.address {
+                IpAddr::V4(v4) => format!("{v4}:{service}"),
+                IpAddr::V6(v6) => format!("[{v6}]:{service}"),
+            };
+            let seconds = one.seconds.to_string();
+            open.row([one.source.to_string(), to, one.names.join(","), seconds]);
+        }
+        text.push('\n');
+        text.push_str(&open.text());
+    }
+    text
+}
+
+/// Whether a rule allows all of another one.
+fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
+    let (ours, theirs) = (&rule.service, &target.service);
+    let has_ports =
+        ours.protocol == theirs.protocol && ours.first <= theirs.first && theirs.last <= ours.last;
+    has_ports
+        && match (&rule.target, &target.target) {
+            (EgressTarget::Net(net), EgressTarget::Net(one)) => {
+                model::is_meant(*net, one.network()) && model::is_meant(*net, one.broadcast())
+            }
+            (EgressTarget::Below(domain), EgressTarget::Name(name)) => name.is_below(domain),
+            (one, other) => one == other,
+        }
+}
+
+fn suggest(wanted: &SuggestArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let (fence, denied) = match (&wanted.container, &wanted.network) {
+        (Some(container), network) => {
+            let one = own::learner(&engine, container, network.as_ref(), host_context)?;
+            let mut denied = denied::all(Some(&one.id.network), host_context);
+            denied.retain(|it| it.by_own_rules && own::is_of(&one, it));
+            (one.wiring.own_fence.unwrap_or_default(), denied)
+        }
+        (None, Some(network)) => {
+            let network = engine.records.network(network)?;
+            let mut denied = denied::all(Some(&network.name), host_context);
+            denied.retain(|one| !one.by_own_rules);
+            (fenced(&network)?.fence, denied)
+        }
+        (None, None) => return Err(Error::invalid(ONE_OF_BOTH)),
+    };
+    let mut rules = suggested(&denied);
+    rules.retain(|rule| !fence.rules.iter().any(|known| allows(known, rule)));
+    if wanted.all {
+        rules = fence.rules.iter().cloned().chain(rules).collect();
+    }
+    let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    Ok(Answer::text(names(output, &rules)?))
+}
+
+/// Names with the ports that were used of them, and addresses that no name led to. A name whose ports are
+/// not known was asked for and not used. What was refused before something was learned is no use: of that only
+/// what has been refused since counts.
+fn suggested(all: &[Denied]) -> Vec<EgressRule> {
+    let mut rules: BTreeMap<String, EgressRule> = BTreeMap::new();
+    let mut named: BTreeMap<DomainName, bool> = BTreeMap::new();
+    let since = all.iter().rposition(|it| it.act == Act::Learned);
+    let has_learned = |(place, it): &(usize, &Denied)| {
+        it.act == Act::Learned || since.is_none_or(|last| *place > last)
+    };
+    for (_, denied) in all.iter().enumerate().filter(has_learned) {
+        let name = denied.name.as_deref().and_then(|name| name.parse::<DomainName>().ok());
+        let protocol = denied.protocol.as_deref().and_then(|it| it.parse::<Protocol>().ok());
+        let is_packet = matches!(denied.act, Act::PacketDropped | Act::Learned);
+        match (name, denied.address, protocol, denied.port) {
+            (name, Some(address), Some(protocol), Some(port)) if is_packet && port > 0 => {
+                let target = match name {
+                    Some(name) => {
+                        named.insert(name.clone(), true);
+                        EgressTarget::Name(name)
+                    }
+                    None => EgressTarget::Net(address.into()),
+                };
+                let rule = EgressRule { target, service: Service::one(protocol, port) };
+                rules.insert(rule.to_string(), rule);
+            }
+            // What was asked for and not used while it was learned is no use either.
+            (Some(name), None, _, _) if denied.act != Act::Learned => {
+                named.entry(name).or_insert(false);
+            }
+            _ => {}
+        }
+    }
+    // Refused names were never connected to. Most are web servers.
+    for (name, _) in named.iter().filter(|(_, is_used)| !**is_used) {
+        let target = EgressTarget::Name(name.clone());
+        let rule = EgressRule { target, service: Service::one(Protocol::Tcp, 443) };
+        rules.insert(rule.to_string(), rule);
+    }
+    // What is asked for need not be a name that rules know, and no option is meant by it where it is set.
+    rules.retain(|text, rule| {
+        !text.starts_with('-') && text.parse().is_ok_and(|read: EgressRule| read == *rule)
+    });
+    rules.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(act: Act, name: Option<&str>, to: Option<(&str, u16, &str)>) -> Denied {
+        let mut one = Denied::new(Timestamp(1), "a".into(), [10, 0, 0, 2].into(), act);
+        one.name = name.map(str::to_owned);
+        if let Some((address, port, protocol)) = to {
+            one.address = Some(address.parse().unwrap());
+            (one.port, one.protocol) = (Some(port), Some(protocol.to_owned()));
+        }
+        one
+    }
+
+    #[test]
+    fn what_was_used_is_suggested() {
+        let all = [
+            denied(Act::Learned, Some("git.example"), None),
+            denied(Act::Learned, Some("git.example"), Some(("203.0.113.7", 443, "tcp"))),
+            denied(Act::Learned, Some("unused.example"), None),
+            denied(Act::Learned, None, Some(("203.0.113.9", 53, "udp"))),
+            denied(Act::Learned, None, Some(("203.0.113.9", 0, "icmp"))),
+            denied(Act::NameRefused, Some("bad name"), None),
+            denied(Act::NameRefused, Some("-.example"), None),
+            denied(Act::Learned, Some("-.example"), Some(("203.0.113.7", 443, "tcp"))),
+        ];
+        let rules: Vec<String> = suggested(&all).iter().map(ToString::to_string).collect();
+        assert_eq!(rules, ["203.0.113.9:53/udp", "git.example:443"]);
+        let refused = [denied(Act::NameRefused, Some("x.example"), None)];
+        assert_eq!(suggested(&refused)[0].to_string(), "x.example:443");
+    }
+
+    /// Refusals from before are what the learning was to be rid of; those since are news.
+    #[test]
+    fn what_is_refused_after_learning_is_suggested() {
+        let to = |address: &'static str| Some((address, 443, "tcp"));
+        let all = [
+            denied(Act::PacketDropped, None, to("203.0.113.1")),
+            denied(Act::NameRefused, Some("before.example"), None),
+            denied(Act::Learned, Some("used.example"), to("203.0.113.2")),
+            denied(Act::Learned, Some("asked.example"), None),
+            denied(Act::NameRefused, Some("since.example"), None),
+            denied(Act::PacketDropped, None, to("203.0.113.3")),
+        ];
+        let rules: Vec<String> = suggested(&all).iter().map(ToString::to_string).collect();
+        assert_eq!(rules, ["203.0.113.3:443", "since.example:443", "used.example:443"]);
+    }
+
+    #[test]
+    fn a_rule_covers_what_is_asked() {
+        let rule = |text: &str| text.parse::<EgressRule>().unwrap();
+        for (one, other, expected) in [
+            ("*.a.example:443", "b.a.example:443", true),
+            ("*.a.example:443", "a.example:443", false),
+            ("*.a.example:1-500", "b.a.example:443", false),
+            ("10.0.0.0/8:1-1000", "10.9.0.7:22", true),
+            ("10.0.0.0/8:1-1000", "10.9.0.7:22/udp", false),
+        ] {
+            let Ok(one) = one.parse::<EgressRule>() else { continue };
+            assert_eq!(allows(&one, &rule(other)), expected, "{one} {other}");
+        }
+    }
+
+    /// As versions before this one wrote it.
+    #[test]
+    fn learning_by_the_time_of_day_is_over() {
+        let read = |text: &str| serde_json::from_str::<Fence>(text).unwrap().learning;
+        assert_eq!(read(r#"{"rules":[],"learning":1764100000}"#), None);
+        assert_eq!(read(r#"{"rules":[]}"#), None);
+        let known = read(r#"{"rules":[],"learning":{"boot":"a","seconds":9}}"#).unwrap();
+        assert_eq!((known.boot.as_str(), known.seconds), ("a", 9));
+    }
+
+    #[test]
+    fn periods_have_units() {
+        assert_eq!(period("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(period("7d"), Ok(Duration::from_secs(604_800)));
+        for wrong in ["", "1", "0s", "8d", "1w", "s", "-1s", "99999999999999999999h"] {
+            assert!(period(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `spoke explain`: why one does not reach another.
+
+mod beside;
+mod elsewhere;
+mod ends;
+mod names;
+mod probe;
+pub(super) mod show;
+
+use clap::Args;
+use explain::{Carried, Follows, Netlink, Report, Trip, Verdict, walk};
+use host::follow::Follow;
+use linux::follow::{self, State};
+use model::{Error, Protocol, Result};
+use netlink::Socket;
+
+use super::args::Output;
+use super::mapped::Mapped;
+use super::output::render;
+use super::{Answer, FOUND, HostContext};
+use ends::{Book, Found};
+
+/// The exit code where a hop cannot be judged.
+const UNJUDGED: u8 = 5;
+
+/// What `--help` says below the options.
+pub(super) const HELP: &str =
+    "A and B are containers of any runtime (NAME, RUNTIME/NAME, the start of an \
+    id, an address), `host`, `outside` or any other address; B is also a name of a network with names. \
+    The way there and back is followed in the kernel and the book: nothing is executed, changed or \
+    sent, but for --probe.
+
+Exits with 0 where A reaches B, 1 where it does not, 5 where a hop cannot be judged.
+
+Examples:
+  spoke explain web db 5432
+  spoke explain outside web 80        the host's port that leads to port 80 of web
+  spoke explain web outside           whether web gets out of this host
+  spoke explain web db 53/udp -o json
+  spoke explain --probe host web 80";
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    /// Who begins: a container (its name, RUNTIME/NAME, the start of its id, an address), host, outside
+    from: String,
+    /// Who is called: the same, any address, or a name of a network with names
+    to: String,
+    /// The port that is called, as 80, 80/udp; an echo request (ping) without
+    port: Option<Port>,
+    /// Also send one packet from there, and say what came back
+    #[arg(long, requires = "port")]
+    probe: bool,
+}
+
+/// A port and its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Port(u16, Protocol);
+
+impl std::str::FromStr for Port {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (port, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+        let number = port.parse().ok().filter(|port| *port != 0);
+        let wrong = || {
+            let shown = model::text::shown(text);
+            Error::invalid(format!("port {shown:?} is not written as 80 or 80/udp"))
+        };
+        Ok(Self(number.ok_or_else(wrong)?, protocol.parse()?))
+    }
+}
+
+impl Port {
+    fn carried(port: Option<Self>) -> Carried {
+        match port {
+            None => Carried::Echo,
+            Some(Self(port, Protocol::Tcp)) => Carried::Tcp(port),
+            Some(Self(port, Protocol::Udp)) => Carried::Udp(port),
+            Some(Self(port, Protocol::Sctp)) => Carried::Sctp(port),
+        }
+    }
+}
+
+pub(super) fn run(
+    wanted: &ExplainArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let (view, notes) = explained(wanted, host_context)?;
+    let code = match view.report.verdict {
+        Verdict::Reaches => 0,
+        Verdict::Fails => FOUND,
+        Verdict::Unknown => UNJUDGED,
+    };
+    let text = render(output, &view, || show::text(&view))?;
+    Ok(Answer { code, notes, ..Answer::text(text) })
+}
+
+/// As the page asks: the same words, and nothing is sent.
+pub(super) fn asked(
+    (from, to): (&str, &str),
+    port: Option<&str>,
+    host_context: &HostContext,
+) -> Result<(show::View, Vec<String>)> {
+    let port = port.map(str::parse).transpose()?;
+    let wanted = ExplainArgs { from: from.to_owned(), to: to.to_owned(), port, probe: false };
+    explained(&wanted, host_context)
+}
+
+/// What is found, and why something may be missing.
+fn explained(
+    wanted: &ExplainArgs,
+    host_context: &HostContext,
+) -> Result<(show::View, Vec<String>)> {
+    let engine = (host_context.engine)()?;
+    let mut kernel = Netlink::new()?;
+    let records = engine.records.attachments()?;
+    let aliases = engine.records.aliases()?;
+    let mapped = Mapped::ask(&aliases, host_context);
+    let book = Book::new(&records, &aliases, &mapped);
+    let from = book.sender(&wanted.from, &mut kernel)?;
+    let mut notes = Vec::new();
+    let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
+        Some(found) => (found, Vec::new()),
+        None => {
+            let networks = engine.records.networks()?;
+            // Without the daemon those of this host are found all the same.
+            let there = super::dns::elsewhere(host_context).unwrap_or_else(|error| {
+                notes.push(format!("names of other hosts are not known: {error}"));
+                Vec::new()
+            });
+            let names = names::Names::new(&networks, &records, &there);
+            names.find(&wanted.to, &from, &book, &mut kernel)?
+        }
+    };
+    let report = match to.address {
+        None if to.is_lost => lost(&from, &wanted.to, before),
+        _ => {
+            let trip = trip(&book, (from, to), wanted, &mut kernel);
+            let trip = Trip {
+                follows: follows(host_context),
+                elsewhere: elsewhere::of(host_context),
+                ..trip
+            };
+            walk(&mut kernel, &trip, before)
+        }
+    };
+    let probed = match wanted.probe {
+        true => Some(probe::probe(&book, wanted, &report, &mut kernel)?),
+        false => None,
+    };
+    notes.extend(mapped.notes);
+    Ok((show::View::new(report, probed), notes))
+}
+
+/// What is asked, with all that the book knows about it.
+fn trip(
+    book: &Book<'_>,
+    (from, to): (Found, Found),
+    wanted: &ExplainArgs,
+    kernel: &mut Netlink,
+) -> Trip {
+    let rivals = book.rivals((&from, &to), kernel);
+    let is_container = matches!(to.end, explain::End::Container(_));
+    let others = match wanted.port {
+        Some(Port(port, _)) if !is_container => book.others(port, kernel),
+        Some(_) | None => Vec::new(),
+    };
+    Trip {
+        from: from.end,
+        address: to.address,
+        to: to.end,
+        carried: Port::carried(wanted.port),
+        published: book.published(),
+        others,
+        follows: None,
+        elsewhere: Vec::new(),
+        rivals,
+    }
+}
+
+/// The firewall that published ports obey.
+fn follows(host_context: &HostContext) -> Option<Follows> {
+    let state = host_context.store.last()?;
+    let kept = match Follow::new(state, &host_context.root).kept() {
+        Ok(kept) => kept?,
+        // Everything is refused until it is chosen again.
+        Err(error) => {
+            let unknown = Some(error.to_string());
+            return Some(Follows { name: "the firewall".to_owned(), unknown });
+        }
+    };
+    let read = Socket::netfilter()
+        .and_then(|mut socket| follow::read(kept.follow, &host_context.root, &mut socket));
+    let unknown = match (read.map(|now| now.state), kept.last) {
+        // What it did last holds.
+        (_, Some(last)) if last.state == State::On => None,
+        (Ok(State::On | State::Off), _) => None,
+        (Ok(State::Unknown(why)), _) => Some(why),
+        (Err(error), _) => Some(error.to_string()),
+    };
+    Some(Follows { name: kept.follow.to_string(), unknown })
+}
+
+/// Nobody has the name.
+fn lost(from: &Found, to: &str, hops: Vec<explain::Hop>) -> Report {
+    let (from, to) = (from.end.to_string(), to.to_owned());
+    Report { from, to, called: None, verdict: Verdict::Fails, hops }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read() {
+        let port = |text: &str| text.parse::<Port>().ok();
+        assert_eq!(port("80"), Some(Port(80, Protocol::Tcp)));
+        assert_eq!(port("53/udp"), Some(Port(53, Protocol::Udp)));
+        for wrong in ["", "0", "65536", "http", "80/", "80/icmp", "-1", "80/tcp/udp"] {
+            assert_eq!(port(wrong), None, "{wrong}");
+        }
+    }
+}

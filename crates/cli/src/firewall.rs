@@ -1,0 +1,334 @@
+//! `spoke firewall`: what is open, whether the host's own firewall says otherwise, and which one published
+//! ports obey.
+
+mod allowed;
+mod seen;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use host::follow::Follow;
+use linux::follow::{self, Followed, Judgement, State};
+use model::{Attachment, Error, Family, LinkKind, Passage, Phase, Protocol, Result};
+use netlink::Socket;
+use serde::Serialize;
+
+use super::args::Output;
+use super::mapped::Mapped;
+use super::output::render;
+use super::ports::{self, PublishedView};
+use super::table::Table;
+use super::titles::Titles;
+use super::{Answer, HostContext};
+use allowed::Source;
+use seen::Seen;
+
+/// What `spoke firewall` is asked.
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum FirewallCommand {
+    /// Show what is open, from where, and whether ufw or firewalld says otherwise
+    #[command(after_help = "REACH says who reaches a port as its network was made: any, lan (the \
+        subnets that the host is connected to), or local (this host). The columns of ufw and \
+        firewalld say from where they would let a program of this host be reached at that port; \
+        OBEYS which of them holds for the container's.
+
+Examples:
+  spoke firewall status
+  spoke firewall status -o json")]
+    Status,
+    /// Make published ports obey ufw or firewalld, as if programs of this host listened at them
+    #[command(after_help = "It holds from now on, for the ports of every runtime, for those that \
+        are published later, and after a reboot. Changes of the firewall hold within a second, as \
+        long as `spoke serve` runs. Where the firewall's rules cannot be read, published ports are \
+        shut. Connections that exist go on.
+
+Examples:
+  spoke firewall follow ufw
+  spoke firewall follow none")]
+    Follow(FollowArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FollowArgs {
+    /// ufw, firewalld, or none
+    #[arg(value_parser = followed)]
+    firewall: Choice,
+}
+
+/// `None`: nothing is followed.
+#[derive(Clone, Copy, Debug)]
+struct Choice(Option<Followed>);
+
+fn followed(text: &str) -> Result<Choice> {
+    match text {
+        "none" => Ok(Choice(None)),
+        text => text.parse().map(|followed| Choice(Some(followed))),
+    }
+}
+
+pub(super) fn run(
+    command: &FirewallCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    match command {
+        FirewallCommand::Status => status(output, host_context),
+        FirewallCommand::Follow(wanted) => choose(wanted.firewall.0, output, host_context),
+    }
+}
+
+fn place(host_context: &HostContext) -> Result<Follow> {
+    let state = host_context.store.last().ok_or_else(|| Error::bug("the book is nowhere"))?;
+    let follow = Follow::new(state, &host_context.root);
+    Ok(match host_context.store.first() {
+        Some(runtime) => follow.with_book(runtime, state),
+        None => follow,
+    })
+}
+
+#[derive(Serialize)]
+struct ChosenView {
+    follow: Option<Followed>,
+    /// `on`, `off` or `unknown`; null where nothing is followed.
+    state: Option<&'static str>,
+    notes: Vec<String>,
+}
+
+fn choose(
+    firewall: Option<Followed>,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let follow = place(host_context)?;
+    if let Some(followed) = firewall {
+        refuse_absent(followed, &host_context.root)?;
+    }
+    let held = follow.choose(firewall)?;
+    let mut notes = Vec::new();
+    if let Some(judgement) = &held {
+        notes.extend(judgement.notes.iter().cloned());
+        match &judgement.state {
+            State::On => {}
+            State::Off => notes.push(format!("{} is off: everything is open", judgement.by)),
+            State::Unknown(why) => notes.push(format!("published ports are shut: {why}")),
+        }
+    }
+    let view = ChosenView { follow: firewall, state: held.as_ref().map(state), notes };
+    let text = render(output, &view, || match firewall {
+        Some(followed) => format!("published ports obey {followed}\n"),
+        None => "published ports obey no firewall\n".to_owned(),
+    })?;
+    Ok(Answer { notes: view.notes, ..Answer::text(text) })
+}
+
+fn refuse_absent(followed: Followed, root: &Path) -> Result<()> {
+    if follow::is_there(followed, root, &mut Socket::netfilter()?)? {
+        return Ok(());
+    }
+    Err(Error::not_found(match followed {
+        Followed::Ufw => "there is no ufw here: /etc/ufw/ufw.conf or /etc/default/ufw is missing",
+        Followed::Firewalld => {
+            "firewalld does not run here: there is no table inet firewalld; start it first"
+        }
+    }))
+}
+
+fn state(judgement: &Judgement) -> &'static str {
+    match judgement.state {
+        State::On => "on",
+        State::Off => "off",
+        State::Unknown(_) => "unknown",
+    }
+}
+
+#[derive(Serialize)]
+struct StatusView {
+    /// What published ports obey.
+    follow: Option<Followed>,
+    /// Whether nothing new comes to published ports: another program keeps removing the table that makes them obey.
+    withdrawn: bool,
+    firewalls: Vec<FirewallView>,
+    ports: Vec<PortView>,
+    routes: Vec<RouteView>,
+    /// What a firewall says otherwise.
+    otherwise: Vec<String>,
+    /// What is wrong with the firewalls themselves.
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct FirewallView {
+    name: Followed,
+    /// `on`, `off`, `unknown`, `away` (its rules are not in the kernel) or `panic` (it drops everything).
+    state: &'static str,
+    /// Why it is not known, or does not judge.
+    why: Option<String>,
+    /// Rules that are not understood, and what holds in their place.
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct PortView {
+    #[serde(flatten)]
+    port: PublishedView,
+    /// The firewall that it obeys.
+    obeys: Option<Followed>,
+    /// By firewall: from where that lets this port of the host be reached.
+    allowed: BTreeMap<String, Vec<Source>>,
+}
+
+/// A network whose containers are reached past published ports of the host.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct RouteView {
+    network: String,
+    /// `everybody`, or the interfaces by which they come.
+    from: Vec<String>,
+    /// `published` ports, or `everything`.
+    what: &'static str,
+}
+
+fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let records = engine.records.attachments()?;
+    let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
+    let kept = place(host_context)?.kept()?;
+    let mut socket = Socket::netfilter()?;
+    let seen = seen::all(kept.as_ref(), &host_context.root, &mut socket)?;
+    let withdrawn = follow::is_shut(&mut socket)?;
+    let follow = kept.map(|kept| kept.follow);
+    let titles = Titles::of(&engine.records.networks()?);
+    let mut published = ports::all(&records, &mapped);
+    published.iter_mut().for_each(|port| titles.put(&mut port.network));
+    let ports: Vec<PortView> =
+        published.into_iter().map(|port| port_view(port, follow, &seen)).collect();
+    let view = StatusView {
+        follow,
+        withdrawn,
+        otherwise: ports.iter().flat_map(|port| otherwise(port, &seen)).collect(),
+        warnings: seen::warnings(&seen, follow, withdrawn),
+        firewalls: seen.iter().map(firewall_view).collect(),
+        ports,
+        routes: routes(&records, &titles),
+    };
+    let text = render(output, &view, || text(&view))?;
+    Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
+}
+
+fn firewall_view(seen: &Seen) -> FirewallView {
+    let (name, notes) = (seen.judgement.by, seen.judgement.notes.clone());
+    FirewallView { name, state: seen.state, why: seen.why.clone(), notes }
+}
+
+fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[Seen]) -> PortView {
+    let is_ours = matches!(port.backend, "nftables" | "iptables");
+    let protocol = port.protocol.parse::<Protocol>().map_or(0, Protocol::number);
+    let address = port.host_ip.as_deref().and_then(|address| address.parse().ok());
+    let known = seen.iter().filter(|seen| seen.is_known());
+    let allowed = known.map(|Seen { judgement, .. }| {
+        let sources = allowed::sources(judgement, (protocol, port.host_port), address);
+        (judgement.by.to_string(), sources)
+    });
+    let allowed = allowed.collect();
+    PortView { obeys: follow.filter(|_| is_ours), allowed, port }
+}
+
+/// What a firewall that is not obeyed would refuse.
+fn otherwise(view: &PortView, seen: &[Seen]) -> Vec<String> {
+    let port = &view.port;
+    let is_open = |judgement: &&Judgement| {
+        judgement.state == State::On && view.obeys != Some(judgement.by) && port.reach != "local"
+    };
+    let says = |judgement: &Judgement| {
+        let allowed = view.allowed.get(&judgement.by.to_string())?;
+        let from = allowed::text(allowed);
+        (from != allowed::ANYWHERE).then(|| {
+            let what = match port.reach {
+                "lan" => "from the LAN",
+                _ => "from anywhere",
+            };
+            format!(
+                "{}/{} of {} is reached {what}, but {} would let this host's port be reached from {from}",
+                port.host_port, port.protocol, port.name, judgement.by
+            )
+        })
+    };
+    let judgements = seen.iter().filter(|seen| seen.state == "on").map(|seen| &seen.judgement);
+    judgements.filter(is_open).filter_map(says).collect()
+}
+
+fn routes(records: &[Attachment], titles: &Titles) -> Vec<RouteView> {
+    let mut all: Vec<RouteView> = records
+        .iter()
+        .filter(|record| matches!(record.phase, Phase::Attached(_)))
+        .filter_map(|record| {
+            let network = titles.called(record.network());
+            let everybody = || vec!["everybody".to_owned()];
+            let wiring = &record.wiring;
+            let is_direct = [Family::V4, Family::V6].into_iter().any(|it| wiring.is_direct(it));
+            let kind = &wiring.link.as_ref()?.kind;
+            match wiring.passage() {
+                _ if is_direct && !matches!(kind, LinkKind::Neutron(_)) => {
+                    Some(RouteView { network, from: everybody(), what: "everything" })
+                }
+                Passage::Everybody | Passage::EverybodyOf(_) => {
+                    Some(RouteView { network, from: everybody(), what: "published ports" })
+                }
+                Passage::Trusted(names) => Some(RouteView {
+                    network,
+                    from: names.iter().map(ToString::to_string).collect(),
+                    what: "published ports",
+                }),
+                Passage::Unjudged => None,
+            }
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn text(view: &StatusView) -> String {
+    let firewalls: Vec<String> =
+        view.firewalls.iter().map(|firewall| firewall.name.to_string()).collect();
+    let mut headings: Vec<String> =
+        ["PORT", "HOST IP", "NAME", "RUNTIME", "NETWORK", "REACH"].map(str::to_owned).into();
+    headings.extend(firewalls.iter().map(|name| name.to_uppercase()));
+    headings.push("OBEYS".to_owned());
+    let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+    for row in &view.ports {
+        let port = &row.port;
+        let mut cells = vec![
+            format!("{}/{}", port.host_port, port.protocol),
+            port.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
+            port.name.clone(),
+            port.runtime.clone(),
+            port.network.clone(),
+            port.reach.to_owned(),
+        ];
+        let allowed = |name: &String| row.allowed.get(name).map(|all| allowed::text(all));
+        cells.extend(firewalls.iter().map(|name| allowed(name).unwrap_or_else(|| "?".to_owned())));
+        cells.push(row.obeys.map_or_else(|| "none".to_owned(), |obeys| obeys.to_string()));
+        table.row(cells);
+    }
+    let mut lines = table.text();
+    for route in &view.routes {
+        let (network, from) = (&route.network, route.from.join(", "));
+        lines += &format!("{network}: {} reached by routes, from {from}\n", route.what);
+    }
+    for firewall in &view.firewalls {
+        let why = firewall.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let state = if firewall.state == "panic" { "in panic mode" } else { firewall.state };
+        lines += &format!("{} is {state}{why}\n", firewall.name);
+        lines.extend(firewall.notes.iter().map(|note| format!("{}: {note}\n", firewall.name)));
+    }
+    for sentence in view.warnings.iter().chain(&view.otherwise) {
+        lines += &format!("warn: {sentence}\n");
+    }
+    let on = view.firewalls.iter().find(|it| it.state == "on" && !view.otherwise.is_empty());
+    if let (Some(firewall), None) = (on, view.follow) {
+        lines += &format!("  fix: spoke firewall follow {}\n", firewall.name);
+    }
+    super::sentence(&lines) + "\n"
+}

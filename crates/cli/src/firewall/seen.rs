@@ -1,0 +1,114 @@
+//! The firewalls of this host, and whether they judge at all now.
+
+use std::path::Path;
+
+use host::follow::Kept;
+use linux::follow::{self, Followed, Judgement, State};
+use model::Result;
+use netlink::Socket;
+
+/// A firewall as it is now.
+pub(super) struct Seen {
+    /// What it does; of one that is away, what it did last.
+    pub(super) judgement: Judgement,
+    /// `on`, `off`, `unknown`, `away` or `panic`.
+    pub(super) state: &'static str,
+    /// Why it is not on or off.
+    pub(super) why: Option<String>,
+}
+
+impl Seen {
+    fn of(judgement: Judgement) -> Self {
+        let why = match &judgement.state {
+            State::Unknown(why) => Some(why.clone()),
+            State::On | State::Off => None,
+        };
+        Self { state: super::state(&judgement), judgement, why }
+    }
+
+    fn other(judgement: Judgement, state: &'static str, why: &str) -> Self {
+        Self { judgement, state, why: Some(why.to_owned()) }
+    }
+
+    /// Whether what it does is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.state != "away" || self.judgement.state == State::On
+    }
+}
+
+/// Those that are here, or that are followed.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub(super) fn all(kept: Option<&Kept>, root: &Path, socket: &mut Socket) -> Result<Vec<Seen>> {
+    let mut all = Vec::new();
+    if follow::is_there(Followed::Ufw, root, socket)? {
+        all.push(Seen::of(follow::read(Followed::Ufw, root, socket)?));
+    } else if kept.is_some_and(|kept| kept.follow == Followed::Ufw) {
+        let why = "it is not here".to_owned();
+        all.push(Seen::of(Judgement::unknown(Followed::Ufw, why)));
+    }
+    all.extend(firewalld(kept.filter(|kept| kept.follow == Followed::Firewalld), socket)?);
+    Ok(all)
+}
+
+fn firewalld(kept: Option<&Kept>, socket: &mut Socket) -> Result<Option<Seen>> {
+    let by = Followed::Firewalld;
+    if follow::is_in_panic(socket)? {
+        let why = "nothing comes in and nothing goes out until firewall-cmd --panic-off";
+        return Ok(Some(Seen::other(Judgement::unknown(by, why.to_owned()), "panic", why)));
+    }
+    if follow::is_there(by, Path::new("/"), socket)? {
+        let now = follow::read(by, Path::new("/"), socket)?;
+        if !matches!(now.state, State::Unknown(_)) {
+            return Ok(Some(Seen::of(now)));
+        }
+    }
+    let why = match follow::firewalld_runs() {
+        true => {
+            "it runs, but its rules are not in the kernel: they were flushed; systemctl restart firewalld"
+        }
+        false => "it does not run, and its rules are not in the kernel; systemctl start firewalld",
+    };
+    Ok(match kept {
+        Some(kept) => {
+            let last = kept.last.clone();
+            let last = last.unwrap_or_else(|| Judgement::unknown(by, why.to_owned()));
+            Some(Seen::other(last, "away", why))
+        }
+        None if follow::firewalld_runs() => {
+            Some(Seen::other(Judgement::unknown(by, why.to_owned()), "away", why))
+        }
+        None => None,
+    })
+}
+
+/// What is wrong with them.
+pub(super) fn warnings(seen: &[Seen], follow: Option<Followed>, withdrawn: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    if withdrawn {
+        let table = follow::TABLE;
+        all.push(format!(
+            "published ports are withdrawn: another program keeps removing {table}; end that program \
+             (nft monitor shows which one)"
+        ));
+    }
+    if seen.iter().filter(|seen| matches!(seen.state, "on" | "panic")).count() > 1 {
+        let obeys = follow.map_or_else(|| "neither".to_owned(), |follow| format!("only {follow}"));
+        all.push(format!(
+            "ufw and firewalld are both on: this host's own ports need both to allow them, published ports obey \
+             {obeys}; switch one off: ufw disable, or systemctl disable --now firewalld"
+        ));
+    }
+    let away = seen.iter().find(|seen| seen.state == "away");
+    match away.map(|seen| (seen.judgement.by, &seen.judgement.state)) {
+        Some((by, State::On)) if follow == Some(by) => {
+            all.push(format!("published ports obey the rules that {by} had last"));
+        }
+        Some((by, _)) if follow == Some(by) => {
+            all.push(format!("published ports are shut until {by} has rules"));
+        }
+        _ => {}
+    }
+    all
+}

@@ -1,0 +1,92 @@
+//! Networks of many hosts.
+
+use engine::Engine;
+use host::hosts::{self, Ask, Reply, Wanted};
+use model::{Error, Kind, NetworkName, Placement, Result};
+
+use super::unexpected;
+use crate::args::CreateArgs;
+use crate::output::names;
+use crate::{Answer, HostContext, Output};
+
+/// `spoke network create --hosts`.
+pub(crate) fn create_network(
+    wanted: &CreateArgs,
+    hosts: &Placement,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    if let Some(flag) = wanted.flags.besides(&["mtu", "names", "sticky"]) {
+        return Err(Error::unsupported(format!(
+            "a network of many hosts does not have --{flag} yet"
+        )));
+    }
+    let (subnet, subnet6) = hosts::one_of_each(&wanted.subnets)?;
+    if let Some(subnet) = subnet.filter(|_| !wanted.remote.ipv4) {
+        return Err(Error::invalid(format!("--ipv4=false: {subnet} is a subnet of IPv4")));
+    }
+    let name = wanted.name.clone();
+    let ask = Wanted {
+        name,
+        subnet,
+        subnet6,
+        ipv6: wanted.remote.ipv6,
+        only_v6: !wanted.remote.ipv4,
+        block: wanted.many.block,
+        mtu: wanted.flags.spec.mtu,
+        hosts: hosts.clone(),
+        encrypt: wanted.many.encrypt,
+        transport: wanted.many.transport.unwrap_or_default(),
+        or_join: false,
+        engines: wanted.many.engines.iter().copied().collect(),
+        names: wanted.flags.spec.names.unwrap_or(false),
+        sticky: wanted.flags.spec.sticky.unwrap_or(false),
+    };
+    let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
+    let Reply::Network { missing, failure, mut notes, .. } = reply else {
+        return Err(unexpected(&reply));
+    };
+    if let Some(failure) = failure {
+        return Err(Error::conflict(format!(
+            "network {} is declared for the cluster, and this host cannot have it: {failure}",
+            wanted.name
+        )));
+    }
+    let late = missing.iter().map(|host| {
+        format!("host {host} does not have network {} yet; see `spoke host ls` there", wanted.name)
+    });
+    notes.extend(late);
+    Ok(Answer { notes, ..Answer::text(names(output, &[wanted.name.to_string()])?) })
+}
+
+/// Whether the network is one of many hosts.
+pub(crate) fn is_shared(name: &NetworkName, host_context: &HostContext) -> bool {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    places.any(|place| hosts::networks(&place).join(name.as_str()).exists())
+}
+
+/// Removes a network of many hosts; `false` where it is none.
+pub(crate) fn remove_network(
+    engine: &Engine,
+    name: &NetworkName,
+    host_context: &HostContext,
+) -> Result<bool> {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    // A host that does not have the network can end it too, once the hosts that had it are gone.
+    let is_shared = places.any(|place| {
+        hosts::networks(&place).join(name.as_str()).exists()
+            || (hosts::is_member(&place)
+                // The caller may mean the one of this host's runtime.
+                && !engine.records.is_described(name)
+                && engine.records.called(name).is_ok_and(|it| it.is_none()))
+    });
+    if !is_shared {
+        return Ok(false);
+    }
+    match hosts::ask(&host_context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {
+        Ok(_) => Ok(true),
+        // Of the cluster no more: what is left of it here is this host's.
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

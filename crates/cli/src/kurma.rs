@@ -1,0 +1,256 @@
+//! `spoke kurma`: pods, the networking pod that connects them, and images.
+
+mod abandon;
+pub(super) mod args;
+mod place;
+mod show;
+pub(super) mod unused;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use ::kurma::config::NetworkConfig;
+use ::kurma::plugin::Key;
+use ::kurma::{Name, NetworkingPod, PodId, PodNetworks, Pods, metadata};
+use cni::Plugin;
+use host::kurma::named_by_cni;
+use host::standard::exit_code;
+use image::{AppName, Image, ImageId, Images, Locator};
+use model::{Error, Layer, Result};
+use serde_json::Value;
+
+use super::args::Output;
+use super::output::{names, render};
+use super::{Answer, HostContext};
+use args::KurmaCommand;
+
+/// Where a host says how it resolves names.
+const RESOLVER: &str = "etc/resolv.conf";
+
+/// A longer resolver file says nothing, in bytes.
+const LONGEST_RESOLVER: u64 = 1 << 16;
+
+pub(super) fn run(
+    command: &KurmaCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    match command {
+        KurmaCommand::Validate { file } => validate(file.as_deref(), output, host_context),
+        KurmaCommand::BuildImage(wanted) => place::build(wanted, output, host_context),
+        KurmaCommand::Install { directory } => place::install(directory, output, host_context),
+        KurmaCommand::Pull { locator, name } => pull(locator, name.as_ref(), output, host_context),
+        KurmaCommand::Images => images(output, host_context),
+        _ => {
+            let stay = host_context.kurma.enter()?;
+            let (networks, plugins) = (host_context.kurma.networks()?, host_context.kurma.pod()?);
+            let answer = with(command, output, host_context, (&plugins, &networks));
+            let ended = host_context.kurma.leave(stay);
+            let mut answer = answer?;
+            ended?;
+            let refused = networks.refused().count();
+            if refused > 0 && !matches!(command, KurmaCommand::Status) {
+                answer.notes.push(format!(
+                    "networks that cannot be used: {refused}; `spoke kurma validate` says why"
+                ));
+            }
+            Ok(answer)
+        }
+    }
+}
+
+/// The commands that need the networking pod.
+fn with(
+    command: &KurmaCommand,
+    output: Output,
+    host_context: &HostContext,
+    (plugins, networks): (&NetworkingPod, &PodNetworks),
+) -> Result<Answer> {
+    let pods = Pods::new(plugins, networks);
+    match command {
+        KurmaCommand::Provision { uuid, networks } => {
+            show::provisioned(&pods.provision(uuid, networks)?, output)
+        }
+        KurmaCommand::Deprovision { uuid, force: false } => {
+            pods.deprovision(uuid).map(|()| Answer::default())
+        }
+        KurmaCommand::Deprovision { uuid, force: true } => {
+            abandon::run(&pods, plugins, uuid, output, host_context)
+        }
+        KurmaCommand::Status => show::status(&plugins.status(networks)?, output),
+        KurmaCommand::Pods => show::pods(&pods.list()?, output),
+        KurmaCommand::Up { networks: names } => up(plugins, networks, names),
+        KurmaCommand::Down { names } => down(plugins, names),
+        KurmaCommand::Restart { names } => restart(plugins, networks, names),
+        KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, host_context),
+        KurmaCommand::Gc => {
+            let by_cni = named_by_cni(&host_context.root);
+            let of_networks = networks.networks().map(|network| network.image.clone());
+            let named: Vec<Locator> = of_networks.chain(by_cni.iter().cloned()).collect();
+            let images = host_context.kurma.images()?;
+            gc(&pods, plugins, (&named, &by_cni, &images), output)
+        }
+        KurmaCommand::Validate { .. }
+        | KurmaCommand::BuildImage(_)
+        | KurmaCommand::Install { .. }
+        | KurmaCommand::Pull { .. }
+        | KurmaCommand::Images => Err(Error::bug("the command needs no networking pod")),
+    }
+}
+
+/// Whatever one network's plugin lacks does not keep the others from running.
+fn up(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Name]) -> Result<Answer> {
+    let wanted = match names {
+        [] => networks.networks().collect(),
+        names => networks.chosen(names)?,
+    };
+    let mut answer = Answer::default();
+    for refused in networks.refused().filter(|_| names.is_empty()) {
+        answer.code = answer.code.max(exit_code(refused.error.kind()));
+        answer.notes.push(refused.error.to_string());
+    }
+    for network in wanted {
+        if let Err(error) = plugins.up(network) {
+            answer.code = answer.code.max(exit_code(error.kind()));
+            answer.notes.push(format!("network \"{}\": {error}", network.name));
+        }
+    }
+    Ok(answer)
+}
+
+fn down(plugins: &NetworkingPod, names: &[Key]) -> Result<Answer> {
+    match names {
+        [] => plugins.down_all()?,
+        names => names.iter().try_for_each(|name| plugins.down(name))?,
+    }
+    Ok(Answer::default())
+}
+
+fn restart(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Key]) -> Result<Answer> {
+    for name in names {
+        match name {
+            Key::Network(network) => {
+                let chosen = networks.chosen(std::slice::from_ref(network))?;
+                chosen.into_iter().try_for_each(|network| plugins.restart(network))?;
+            }
+            Key::Image(_) => plugins.renew_with_next_call(name)?,
+        }
+    }
+    Ok(Answer::default())
+}
+
+fn resolv(pods: &Pods<'_>, uuid: &PodId, host_context: &HostContext) -> Result<Answer> {
+    let record = pods.get(uuid)?;
+    let host = file::text(&host_context.root.join(RESOLVER), LONGEST_RESOLVER).unwrap_or_default();
+    Ok(Answer::text(metadata::resolv(&record, &host)))
+}
+
+/// Every mistake, one line each.
+fn validate(file: Option<&Path>, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let networks = match file {
+        Some(file) if !file.exists() => {
+            return Err(Error::not_found(format!("there is no file {}", file.display())));
+        }
+        Some(file) => PodNetworks::load(file)?,
+        None => host_context.kurma.networks()?,
+    };
+    let wrong: Vec<String> = networks.refused().map(|one| one.error.to_string()).collect();
+    let code = if wrong.is_empty() { 0 } else { exit_code(model::Kind::Invalid) };
+    let table = || match wrong.is_empty() {
+        true => {
+            let (unnamed, named): (Vec<_>, Vec<_>) = networks.networks().partition(lacks_interface);
+            let names: Vec<&str> = named.iter().map(|one| one.name.as_str()).collect();
+            let remarks: String = unnamed.into_iter().map(remark).collect();
+            match names.is_empty() {
+                true if remarks.is_empty() => "no networks\n".to_owned(),
+                true => remarks,
+                false => format!("nothing wrong with {}\n{remarks}", names.join(", ")),
+            }
+        }
+        false => wrong.iter().map(|error| format!("{error}\n")).collect(),
+    };
+    Ok(Answer { code, ..Answer::text(render(output, &wrong, table)?) })
+}
+
+/// Whether a plugin of the network makes an interface that the network does not name.
+fn lacks_interface(network: &&NetworkConfig) -> bool {
+    let document = network.document();
+    let list = document.get("plugins").and_then(Value::as_array);
+    let kinds = list.into_iter().flatten().chain([document]).filter_map(|it| it.get("type"));
+    let mut plugins = kinds.filter_map(Value::as_str).filter_map(Plugin::named);
+    let makes_one = |it: Plugin| it.layer() == Layer::Link && it != Plugin::Loopback;
+    network.interface.source().is_empty() && plugins.any(makes_one)
+}
+
+/// No error: which image it is, and whether that chooses a name itself, only a call tells.
+fn remark(network: &NetworkConfig) -> String {
+    format!(
+        "network \"{}\" has no containerInterface: an image of Spoke's refuses every pod; name it, \
+         for example \"eth{{{{num}}}}\"\n",
+        network.name
+    )
+}
+
+fn pull(
+    locator: &Locator,
+    name: Option<&AppName>,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let stay = host_context.kurma.enter()?;
+    let image = host_context.kurma.images().and_then(|images| match name {
+        Some(name) => images.pull_as(locator, name),
+        None => images.pull(locator),
+    });
+    let ended = host_context.kurma.leave(stay);
+    let image = image?;
+    ended?;
+    show::pulled(&image, locator, output)
+}
+
+fn images(output: Output, host_context: &HostContext) -> Result<Answer> {
+    let stay = host_context.kurma.enter()?;
+    let images: Vec<Image> = host_context.kurma.images()?.list()?;
+    host_context.kurma.leave(stay)?;
+    show::images(&images, output)
+}
+
+/// Pending calls are retried; then unused images are removed.
+fn gc(
+    pods: &Pods<'_>,
+    plugins: &NetworkingPod,
+    (named, by_cni, images): (&[Locator], &[Locator], &Images),
+    output: Output,
+) -> Result<Answer> {
+    let mut answer = Answer::default();
+    let mut done = Vec::new();
+    for (pod, settled) in pods.settle()? {
+        match settled {
+            Ok(()) => done.push(format!("pod {pod}")),
+            Err(error) => {
+                answer.code = answer.code.max(exit_code(error.kind()));
+                answer.notes.push(format!("pod {pod}: {error}"));
+            }
+        }
+    }
+    if let Err(error) = pods.sweep() {
+        answer.code = answer.code.max(exit_code(error.kind()));
+        answer.notes.push(error.to_string());
+    }
+    let (ended, unended) = plugins.end_unused(by_cni);
+    done.extend(ended.iter().map(|key| format!("container {key}")));
+    if let Err(error) = unended {
+        answer.code = answer.code.max(exit_code(error.kind()));
+        answer.notes.push(error.to_string());
+    }
+    // An image that a network names and a pod may ask for next stays, also where CNI's files name it.
+    let mut keep: BTreeSet<ImageId> = plugins.images_in_use()?;
+    for locator in named {
+        keep.extend(images.cached(locator)?.map(|image| image.id));
+    }
+    let removed = images.gc(&keep, Duration::ZERO)?;
+    done.extend(removed.iter().map(|id| format!("image {id}")));
+    answer.text = names(output, &done)?;
+    Ok(answer)
+}

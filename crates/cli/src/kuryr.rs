@@ -1,0 +1,143 @@
+//! `spoke kuryr`: the plugin of kuryr-libnetwork's name, and what its configuration comes to here.
+
+mod import;
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use model::{Error, Result};
+
+use super::args::{Output, Units};
+use super::docker::{self, probe};
+use super::units::{More, Set};
+use super::{Answer, HostContext, stock};
+
+const SOCKET: &[(&str, &str)] =
+    &[("spoke-kuryr.socket", include_str!("../../../packaging/systemd/spoke-kuryr.socket"))];
+
+/// The unit that gets the socket, beside its own.
+const SERVICE: &str = "spoke.service";
+
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum KuryrCommand {
+    /// Let systemd hold the plugin's socket and run `spoke serve`
+    #[command(after_help = "Needs [kuryr] enabled = true in /etc/spoke/config.toml, and in \
+        [neutron] where the cloud is. Writes spoke-kuryr.socket, and what `spoke docker install` \
+        writes where that is missing. Another kuryr must have been stopped. \
+        Afterwards:
+
+  docker network create -d kuryr --ipam-driver kuryr --subnet 10.70.1.0/24 front
+  docker run --network front ...")]
+    Install {
+        #[command(flatten)]
+        units: Units,
+        /// Only write the files
+        #[arg(long)]
+        no_enable: bool,
+    },
+    /// Remove what `spoke kuryr install` wrote; networks stay
+    Uninstall {
+        #[command(flatten)]
+        units: Units,
+    },
+    /// Show whether Docker can reach the plugin
+    #[command(
+        after_help = "Exits with 1 when it cannot. Of the cloud it says only how many ports are ready for \
+        containers, and asks nobody there."
+    )]
+    Status {
+        #[command(flatten)]
+        units: Units,
+    },
+    /// Print what kuryr.conf comes to in /etc/spoke/config.toml
+    #[command(
+        after_help = "Who we are in the cloud is read from FILE itself, which must stay. What \
+        is not read is listed on standard error.\n\nExamples:
+  spoke kuryr import-config >> /etc/spoke/config.toml"
+    )]
+    ImportConfig {
+        /// kuryr-libnetwork's configuration
+        #[arg(default_value = "/etc/kuryr/kuryr.conf")]
+        file: PathBuf,
+    },
+}
+
+pub(super) fn run(
+    command: &KuryrCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let socket = host_context.kuryr.as_deref().unwrap_or(Path::new(USUAL));
+    match command {
+        KuryrCommand::Install { .. } if host_context.kuryr.is_none() => Err(not_enabled()),
+        KuryrCommand::Install { units, no_enable } => {
+            install(&units.unit_dir, !no_enable, socket, host_context)
+        }
+        KuryrCommand::ImportConfig { file } => import::import(file),
+        KuryrCommand::Uninstall { units } => {
+            set(socket, host_context).uninstall(&units.unit_dir, host_context)
+        }
+        KuryrCommand::Status { units } => {
+            let answer = match &host_context.kuryr {
+                Some(socket) => probe::ask(socket).map(|drivers| format!("answers as {drivers}")),
+                None => Err(not_enabled().to_string()),
+            };
+            set(socket, host_context).status_with(
+                &units.unit_dir,
+                host_context,
+                output,
+                (answer, stock(host_context)),
+            )
+        }
+    }
+}
+
+/// The ports that are ready, and what is wrong with them.
+fn stock(host_context: &HostContext) -> More {
+    let Ok(Some(neutron)) = (host_context.neutron)() else { return Vec::new() };
+    let kinds = neutron.stock().unwrap_or_default();
+    let summary = stock::summary(&neutron, &kinds).map(|state| ("stock", true, state));
+    let troubles = stock::troubles(&neutron, &kinds).into_iter();
+    let troubles = troubles.map(|(what, fix)| ("stock", false, format!("{what}; {fix}")));
+    summary.into_iter().chain(troubles).collect()
+}
+
+/// Where the socket is unless the configuration says otherwise.
+const USUAL: &str = "/run/docker/plugins/kuryr.sock";
+
+fn not_enabled() -> Error {
+    Error::invalid("the plugin is not served: set enabled = true in [kuryr] of the configuration")
+}
+
+fn install(
+    directory: &Path,
+    enable: bool,
+    socket: &Path,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let mut text = String::new();
+    let mut notes = Vec::new();
+    if !directory.join(SERVICE).exists() {
+        let service = docker::set(host_context).install(directory, enable, host_context)?;
+        text.push_str(&service.text);
+        notes.extend(service.notes);
+    }
+    let installed = set(socket, host_context).install(directory, enable, host_context)?;
+    text.push_str(&installed.text);
+    notes.extend(installed.notes);
+    Ok(Answer { notes, ..Answer::text(text) })
+}
+
+fn set<'a>(socket: &'a Path, host_context: &'a HostContext) -> Set<'a> {
+    Set {
+        command: "kuryr",
+        templates: SOCKET,
+        socket,
+        passed_to: Some(SERVICE),
+        otherwise: format!(
+            "start `{} serve` before dockerd, and again whenever it ends",
+            host_context.executable.display()
+        ),
+    }
+}

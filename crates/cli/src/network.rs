@@ -1,0 +1,328 @@
+//! `spoke network`: networks are made, listed and removed.
+
+mod cloud;
+pub(super) mod connect;
+mod set;
+
+use ::host::standard::exit_code;
+use engine::Engine;
+use model::{Alias, Error, Kind, Network, NetworkName, Result};
+
+use super::args::{
+    CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs, no_value,
+};
+use super::output::{Shown, json, list, names, render, templated};
+use super::table::Table;
+use super::view::NetworkView;
+use super::{Answer, HostContext, claims, draft, host};
+
+/// What `network ls` calls drivers, besides Docker plugins.
+const DRIVERS: [&str; 12] = [
+    "bridge",
+    "ptp",
+    "macvlan",
+    "ipvlan",
+    "vlan",
+    "host-device",
+    "dummy",
+    "tap",
+    "cni",
+    "neutron",
+    "ovs",
+    "none",
+];
+
+/// How often a subnet is chosen again that another process took meanwhile.
+const RACES: u32 = 100;
+
+pub(super) fn run(
+    command: &NetworkCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    match command {
+        NetworkCommand::Ls(wanted) => ls(wanted, output, host_context),
+        NetworkCommand::Inspect(wanted) => inspect(wanted, output, host_context),
+        NetworkCommand::Create(wanted) => create(wanted, output, host_context),
+        NetworkCommand::Connect(wanted) => connect::connect(wanted, output, host_context),
+        NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, host_context),
+        NetworkCommand::Set(wanted) => set::set(wanted, output, host_context),
+        NetworkCommand::Rename(wanted) => set::rename(wanted, output, host_context),
+        NetworkCommand::Rm(wanted) => rm(wanted, output, host_context),
+    }
+}
+
+fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let (attachments, aliases) =
+        (engine.records.attachments()?, by_network(engine.records.aliases()?));
+    let views = engine.records.networks_and_described()?;
+    let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
+    let views: Vec<NetworkView> = views.collect();
+    let notes = unknown_drivers(&wanted.filters, &views);
+    let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
+    let rows: Vec<NetworkView> = views.into_iter().filter(holds).collect();
+    let shown = Shown { name: &|row: &NetworkView| row.name.clone(), table: &table };
+    Ok(Answer { notes, ..Answer::text(list(output, &wanted.listing, &rows, shown)?) })
+}
+
+pub(super) fn by_network(mut aliases: Vec<Alias>) -> Vec<Alias> {
+    aliases.sort_by(|one, other| one.network.cmp(&other.network));
+    aliases
+}
+
+/// A note about each driver that is not known. That is no error: a Docker plugin's name is known only as long as a
+/// network is of it.
+fn unknown_drivers(filters: &[Filter], views: &[NetworkView]) -> Vec<String> {
+    let mut drivers: Vec<String> = DRIVERS.map(str::to_owned).to_vec();
+    for view in views {
+        if !drivers.contains(&view.driver) {
+            drivers.push(view.driver.clone());
+        }
+    }
+    let wanted = filters.iter().filter_map(|filter| match filter {
+        Filter::Driver(driver) => Some(driver),
+        Filter::Name(_) | Filter::Runtime(_) | Filter::Label(_) => None,
+    });
+    let unknown = wanted.filter(|driver| !drivers.contains(driver));
+    unknown.map(|driver| no_value("driver", driver, &drivers)).collect()
+}
+
+fn passes(filter: &Filter, view: &NetworkView) -> bool {
+    match filter {
+        Filter::Name(part) => view.name.contains(part.as_str()),
+        Filter::Driver(driver) => view.driver == *driver,
+        Filter::Runtime(runtime) => view.runtime == runtime.to_string(),
+        Filter::Label(label) => label.holds(&view.labels),
+    }
+}
+
+fn table(rows: &[NetworkView]) -> Table {
+    let mut heads = vec!["NAME", "DRIVER", "RUNTIME", "SUBNETS", "DEVICE", "ATTACHED"];
+    let has_ways = rows.iter().any(|row| row.via.is_some());
+    heads.extend(has_ways.then_some("VIA"));
+    let mut table = Table::new(&heads);
+    for row in rows {
+        let subnets: Vec<&str> = row.subnets.iter().map(|subnet| subnet.subnet.as_str()).collect();
+        let via = row.via.as_ref().map_or("-".to_owned(), super::via::ViaView::short);
+        let cells = [
+            row.name.clone(),
+            row.driver.clone(),
+            row.runtime.clone(),
+            match row.ipam.as_str() {
+                by @ ("dhcp" | "neutron") => by.to_owned(),
+                _ => subnets.join(","),
+            },
+            row.device(),
+            row.attached.to_string(),
+        ];
+        table.row(cells.into_iter().chain(has_ways.then_some(via)));
+    }
+    table
+}
+
+fn inspect(wanted: &InspectArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let (attachments, aliases) =
+        (engine.records.attachments()?, by_network(engine.records.aliases()?));
+    let mut views = Vec::new();
+    for name in &wanted.names {
+        views.push(NetworkView::of(
+            &engine.records.network_or_described(name)?,
+            &attachments,
+            &aliases,
+        ));
+    }
+    let text = match &wanted.format {
+        Some(format) if format != "json" => templated(format, &views)?,
+        Some(_) => json(&views)?,
+        None if output == Output::Table => json(&views)?,
+        None => render(output, &views, String::new)?,
+    };
+    Ok(Answer::text(text))
+}
+
+fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    if let Some(hosts) = &wanted.many.hosts {
+        return host::create_network(wanted, hosts, output, host_context);
+    }
+    let engine = (host_context.engine)()?;
+    let facts = (host_context.facts)()?;
+    let called = &wanted.name;
+    let named = CreateArgs { name: engine.records.name_for(called)?, ..wanted.clone() };
+    let title = (named.name != *called).then(|| called.clone());
+    let wanted = &named;
+    let mut tries = 0;
+    loop {
+        let known = near(wanted, &engine)?;
+        let network = draft::network(wanted, host_context, &known, &facts, spread(tries))?;
+        let network = Network { title: title.clone(), ..network };
+        engine.records.refuse_described(&network)?;
+        if wanted.driver == Driver::Neutron {
+            // The user learns now of a missing name, and not with the first container.
+            engine.attachments.status(&network)?;
+        }
+        match engine.networks.create(&network) {
+            Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
+                let is_chosen = wanted.subnets.is_empty() && network.ipam.remote().is_none();
+                if !is_chosen {
+                    return Err(error);
+                }
+                tries += 1;
+            }
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let text = names(output, &[network.called().to_string()])?;
+                let mut notes = hidden(&network, &facts);
+                notes.extend(warnings(&network, host_context));
+                return Ok(Answer { notes, ..Answer::text(text) });
+            }
+        }
+    }
+}
+
+/// The networks that the wanted one must not be mixed up with; all others matter by their subnets only.
+fn near(wanted: &CreateArgs, engine: &Engine<'_>) -> Result<Vec<Network>> {
+    let names: Vec<_> = [&wanted.name].into_iter().chain(&wanted.remote.config_from).collect();
+    let bridge =
+        wanted.flags.spec.bridge.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
+    engine.records.namesakes(&names, Some(&bridge))
+}
+
+/// How far from the first free subnet the next one is chosen after so many lost races: concurrent
+/// processes choose different ones.
+fn spread(tries: u32) -> usize {
+    const WIDEST: u32 = 7;
+    std::process::id() as usize % (1 << tries.min(WIDEST))
+}
+
+/// Warnings about the Docker plugins that the network needs.
+fn warnings(network: &Network, host_context: &HostContext) -> Vec<String> {
+    let mut names: Vec<_> = draft::plugins_of(network).into_iter().collect();
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let Ok(foreign) = (host_context.foreign)() else { return Vec::new() };
+    names.iter().flat_map(|name| foreign.calls.warnings(name)).collect()
+}
+
+/// Routes of this host that the network's subnets take the place of.
+fn hidden(network: &Network, facts: &super::HostFacts) -> Vec<String> {
+    // On a parent's segment the subnet is that segment's own; a tenant's is not this host's.
+    let is_of_parent = network.wiring.link.as_ref().is_some_and(|it| it.kind.parent().is_some());
+    if is_of_parent || network.wiring.address_space.is_some() {
+        return Vec::new();
+    }
+    let device = claims::device(network);
+    let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    let notes = ranges.flat_map(|range| {
+        let hidden = claims::hidden_routes(&range.subnet, device.as_deref(), facts);
+        hidden.into_iter().map(|route| {
+            format!(
+                "subnet {} hides the route to {} through {}",
+                range.subnet, route.dst, route.device
+            )
+        })
+    });
+    notes.collect()
+}
+
+/// Removes what it can; the first failure gives the exit code.
+fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let mut answer = Answer::default();
+    let mut removed = Vec::new();
+    for name in &wanted.names {
+        let known = engine.records.network(name).ok();
+        match remove(&engine, name, wanted.force, host_context) {
+            Ok(broken) => {
+                removed.push(name.to_string());
+                answer.notes.extend(broken);
+                let drained =
+                    known.map_or(Ok(()), |known| cloud::drain(&engine, &known, host_context));
+                // The daemon removes the rest.
+                answer.notes.extend(drained.err().map(|error| error.to_string()));
+            }
+            Err(error) if wanted.force && error.kind() == Kind::NotFound => {}
+            Err(error) => note(&mut answer, &error),
+        }
+    }
+    Ok(Answer { text: names(output, &removed)?, ..answer })
+}
+
+/// Removes it; what runtimes have of it that is broken by that.
+fn remove(
+    engine: &Engine,
+    name: &NetworkName,
+    force: bool,
+    host_context: &HostContext,
+) -> Result<Vec<String>> {
+    refuse_former(engine, name)?;
+    // Its containers on other hosts are not detached by --force.
+    if host::remove_network(engine, name, host_context)? {
+        return Ok(Vec::new());
+    }
+    let meant = engine.records.meant(name)?;
+    let aliases = engine.records.aliases()?.into_iter().filter(|alias| alias.network == meant);
+    let broken: Vec<String> = aliases.map(|alias| broken(&alias, name)).collect();
+    let removed = match cloud::remove(engine, name, force, host_context) {
+        Ok(false) => engine.networks.remove(name, force),
+        removed => removed.map(drop),
+    };
+    removed.map(|()| broken).map_err(|error| {
+        let is_used = engine
+            .records
+            .attachments()
+            .is_ok_and(|all| all.iter().any(|attachment| attachment.id.network == meant));
+        with_advice(error, force || !is_used)
+    })
+}
+
+/// What is left of a removed network in a runtime.
+fn broken(alias: &Alias, name: &NetworkName) -> String {
+    let runtime = alias.runtime;
+    let known = alias.title.as_ref().map_or(alias.id.as_str(), NetworkName::as_str);
+    format!(
+        "{runtime} still has network {name} as {known}, and none of its containers can use it: remove it there with \
+         `{runtime} network rm {known}`, and create it again"
+    )
+}
+
+/// A name that a network had before it was renamed leads to that network elsewhere. Here the caller may mean
+/// another one that was called so since, and is gone already.
+fn refuse_former(engine: &Engine, name: &NetworkName) -> Result<()> {
+    let Some(network) = engine.records.called(name)? else { return Ok(()) };
+    let called = network.called();
+    if called == name {
+        return Ok(());
+    }
+    Err(Error::conflict(format!(
+        "no network is called {name} now; {called} was before it was renamed: `spoke network rm {called}` removes it"
+    )))
+}
+
+fn note(answer: &mut Answer, error: &Error) {
+    if answer.code == 0 {
+        answer.code = exit_code(error.kind());
+    }
+    answer.notes.push(error.to_string());
+}
+
+fn with_advice(error: Error, is_enough: bool) -> Error {
+    match error.kind() {
+        Kind::Conflict if !is_enough => {
+            Error::conflict(format!("{error}; remove its containers, or detach them with --force"))
+        }
+        Kind::Conflict
+        | Kind::Invalid
+        | Kind::Unsupported
+        | Kind::NotFound
+        | Kind::Exhausted
+        | Kind::TryAgain
+        | Kind::Denied
+        | Kind::Kernel
+        | Kind::Bug => error,
+    }
+}

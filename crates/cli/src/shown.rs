@@ -1,0 +1,158 @@
+//! Fills the page's views with what the commands show: each view has the functions of its command.
+
+mod addresses;
+mod containers;
+mod events;
+mod explained;
+mod network;
+
+use config::Config;
+use engine::Engine;
+use host::hosts::{self, Ask, Reply};
+use host::time::rfc3339;
+use host::views::Outside;
+use model::{Attachment, Error, Result};
+use page::shown::{Hosts, Member, Overview, Part, Ports};
+use page::{Content, Numbered, View};
+
+use super::mapped::Mapped;
+use super::titles::Titles;
+use super::{HostContext, doctor, ipam, ports, ps, summary};
+
+/// A part of the list has so many ports.
+const PORTS: usize = 500;
+
+/// How many events the overview and a container show.
+const LAST: usize = 8;
+
+/// A view's content, and why something may be missing there; `None` for what is no document.
+pub fn content<'a>(
+    view: &View,
+    engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    config: &Config,
+    outside: &Outside<'a>,
+) -> Result<Option<(Content, Vec<String>)>> {
+    let host_context = HostContext {
+        facts: outside.facts,
+        running: outside.running,
+        foreign: outside.foreign,
+        neutron: outside.neutron,
+        listed: outside.listed,
+        executable: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
+        runtime: config.store.runtime.clone(),
+        store: vec![config.store.runtime.clone(), config.store.state.clone()],
+        names_host: config.names.host,
+        kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
+        ..summary::host_context(engine, config)
+    };
+    let known = |content: Content| Ok(Some((content, Vec::new())));
+    match view {
+        View::Overview => Book::read(&host_context)?.overview(&host_context),
+        View::Containers(wanted) => Book::read(&host_context)?.containers(wanted, &host_context),
+        View::Container { name, runtime } => {
+            Book::read(&host_context)?.container(name, runtime, &host_context)
+        }
+        View::Ports(wanted) => {
+            let book = Book::read(&host_context)?;
+            let ports = book.ports();
+            let all = ports.len();
+            let (ports, part) = Part::of(ports, wanted.number, PORTS);
+            Ok(Some((Content::Ports(Ports { ports, all, part }), book.mapped.notes)))
+        }
+        View::Addresses(wanted) => known(addresses::pools(wanted, &host_context)?),
+        View::Events(Numbered { of, number }) => {
+            known(Content::Events(events::events(of.as_deref(), *number, &host_context)))
+        }
+        View::Hosts => known(Content::Hosts(members(&host_context)?)),
+        View::Checks => known(Content::Checks(doctor::shown(&host_context))),
+        View::Explain(asked) => explained::explained(asked, &host_context).map(Some),
+        View::Denied(Numbered { of, number }) => {
+            known(explained::refusals(of.as_deref(), *number, &host_context)?)
+        }
+        View::Style | View::Script | View::Icon | View::Live => Ok(None),
+    }
+}
+
+/// What `spoke ps`, `spoke port ls` and `spoke network ls` are made of.
+struct Book {
+    networks: Vec<model::Network>,
+    records: Vec<Attachment>,
+    aliases: Vec<model::Alias>,
+    mapped: Mapped,
+}
+
+type Filled = Result<Option<(Content, Vec<String>)>>;
+
+impl Book {
+    fn read(host_context: &HostContext) -> Result<Self> {
+        let engine = (host_context.engine)()?;
+        let aliases = engine.records.aliases()?;
+        let mapped = Mapped::ask(&aliases, host_context);
+        let (networks, records) = (engine.records.networks()?, engine.records.attachments()?);
+        Ok(Self { networks, records, aliases: super::network::by_network(aliases), mapped })
+    }
+
+    fn attachments(&self, host_context: &HostContext) -> Vec<page::shown::Attachment> {
+        let titles = Titles::of(&self.networks);
+        let rows = ps::all(&self.records, &self.aliases, &self.mapped, &titles);
+        rows.into_iter().map(|row| containers::attachment(row, host_context)).collect()
+    }
+
+    fn networks(&self) -> Vec<page::shown::Network> {
+        let shown = |network| network::shown(network, &self.records, &self.aliases);
+        self.networks.iter().map(shown).collect()
+    }
+
+    fn ports(&self) -> Vec<page::shown::Port> {
+        let titles = Titles::of(&self.networks);
+        let mut ports = ports::all(&self.records, &self.mapped);
+        ports.iter_mut().for_each(|port| titles.put(&mut port.network));
+        ports.into_iter().map(containers::port).collect()
+    }
+
+    fn overview(self, host_context: &HostContext) -> Filled {
+        let engine = (host_context.engine)()?;
+        let taken = ipam::taken(&engine, &self.networks, host_context)?;
+        let facts = (host_context.facts)();
+        let mut notes = self.mapped.notes.clone();
+        let (mut uplink, mut troubles) = (None, Vec::new());
+        match &facts {
+            Ok(facts) => {
+                uplink = facts.uplink().map(|link| link.name.clone());
+                troubles = doctor::clashes(host_context, &self.networks, facts);
+            }
+            Err(error) => notes.push(format!("the kernel does not describe this host: {error}")),
+        }
+        troubles.extend(super::events::contested(host_context));
+        let content = Overview {
+            uplink,
+            networks: self.networks(),
+            attachments: self.attachments(host_context),
+            troubles,
+            addresses: addresses::sum(&self.networks, &taken),
+            ports: self.ports().len(),
+            events: events::last(LAST, host_context, |_| true),
+        };
+        Ok(Some((Content::Overview(content), notes)))
+    }
+}
+
+/// As `spoke host ls` lists them.
+fn members(host_context: &HostContext) -> Result<Hosts> {
+    let Reply::Hosts(view) = hosts::ask(&host_context.runtime, &Ask::Hosts)? else {
+        return Err(Error::bug("the daemon answered something else than hosts"));
+    };
+    let mut notes = view.notes;
+    notes.extend(view.lost.map(|(since, why)| {
+        format!("since {} the cluster is not heard of: {why}", rfc3339(since))
+    }));
+    let member = |host: hosts::HostView| Member {
+        name: host.name,
+        address: host.address,
+        state: host.state,
+        own: host.own,
+        blocks: host.blocks.into_iter().collect(),
+        containers: host.containers,
+    };
+    Ok(Hosts { hosts: view.hosts.into_iter().map(member).collect(), notes })
+}

@@ -1,0 +1,126 @@
+//! Pools, as `spoke ipam show` has them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use host::time::ago;
+use model::{Error, Holder, Network, Pool, Result};
+use page::shown::{Addresses, Part, Pools, Range, State, Taken};
+use page::{Content, Numbered};
+
+use crate::titles::Titles;
+use crate::usage::{self, Taken as InUse};
+use crate::{HostContext, ipam};
+
+/// A part of the list has so many pools.
+const MOST: usize = 12;
+
+pub(super) fn pools(
+    wanted: &Numbered<Option<String>>,
+    host_context: &HostContext,
+) -> Result<Content> {
+    let engine = (host_context.engine)()?;
+    let networks = engine.records.networks()?;
+    let taken = ipam::taken(&engine, &networks, host_context)?;
+    let is_wanted = |network: &&Network| {
+        wanted.of.as_ref().is_none_or(|name| network.called().as_str() == name.as_str())
+    };
+    if !networks.iter().any(|network| is_wanted(&network)) && wanted.of.is_some() {
+        return Err(Error::not_found("there is no network of this name"));
+    }
+    let pools: Vec<&Pool> =
+        networks.iter().filter(is_wanted).flat_map(|network| network.ipam.pools()).collect();
+    let (pools, part) = Part::of(pools, wanted.number, MOST);
+    let titles = Titles::of(&networks);
+    let pools: Vec<page::shown::Pool> = pools
+        .into_iter()
+        .map(|pool| {
+            let network = titles.called(&pool.id.network);
+            page::shown::Pool { network, ..shown(pool, &taken, host_context) }
+        })
+        .collect();
+    Ok(Content::Pools(Pools { network: wanted.of.clone(), pools, part }))
+}
+
+/// All pools; IPv6 is left out of what is free, which would say nothing.
+pub(super) fn sum(networks: &[Network], taken: &InUse) -> Addresses {
+    let mut sum = Addresses::default();
+    for pool in networks.iter().flat_map(|network| network.ipam.pools()) {
+        let view = usage::view(pool, taken);
+        sum.used = sum.used.saturating_add(view.used);
+        sum.quarantined = sum.quarantined.saturating_add(view.quarantined);
+        if pool.ranges.iter().all(|range| range.first.is_ipv4()) {
+            sum.free = sum.free.saturating_add(view.free);
+        }
+    }
+    sum
+}
+
+fn shown(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> page::shown::Pool {
+    let view = usage::view(pool, in_use);
+    let range = |range: &model::Range| Range {
+        first: range.first,
+        last: range.last,
+        gateway: range.gateway,
+    };
+    page::shown::Pool {
+        network: view.network,
+        subnet: view.pool,
+        size: view.size,
+        used: view.used,
+        reserved: view.reserved,
+        quarantined: view.quarantined,
+        free: view.free,
+        ranges: pool.ranges.iter().map(range).collect(),
+        taken: taken(pool, in_use, host_context),
+        free_ranges: view.free_ranges,
+    }
+}
+
+/// Each address once: a holder comes before a reservation.
+fn taken(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> Vec<Taken> {
+    let mut all: BTreeMap<IpAddr, Taken> = BTreeMap::new();
+    for holder in in_use.held_in(pool) {
+        let one = held(holder, host_context);
+        all.entry(one.address).or_insert(one);
+    }
+    for file in in_use.files_in(pool) {
+        all.entry(file.address).or_insert_with(|| Taken {
+            address: file.address,
+            state: State::Held,
+            holder: file.container.clone(),
+            runtime: "reference".to_owned(),
+            interface: file.interface.clone().unwrap_or_default(),
+            age: ago(file.modified, host_context.now),
+        });
+    }
+    for reserved in in_use.reservations_in(pool) {
+        all.entry(reserved.address).or_insert_with(|| Taken {
+            address: reserved.address,
+            state: State::Reserved,
+            holder: reserved.owner.as_ref().map(ToString::to_string).unwrap_or_default(),
+            runtime: String::new(),
+            interface: String::new(),
+            age: String::new(),
+        });
+    }
+    all.into_values().collect()
+}
+
+fn held(holder: &Holder, host_context: &HostContext) -> Taken {
+    let id = holder.attachment();
+    let container = || id.map(|id| id.container.to_string());
+    Taken {
+        address: holder.lease.address.addr(),
+        state: if holder.quarantined.is_some() { State::Quarantined } else { State::Held },
+        holder: holder
+            .owner
+            .as_ref()
+            .map(ToString::to_string)
+            .or_else(container)
+            .unwrap_or_default(),
+        runtime: holder.runtime.to_string(),
+        interface: id.map(|id| id.ifname.to_string()).unwrap_or_default(),
+        age: ago(holder.since, host_context.now),
+    }
+}

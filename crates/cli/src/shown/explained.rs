@@ -1,0 +1,87 @@
+//! Why one does not reach another, as `spoke explain` finds it; and what egress rules refused, as `spoke denied`
+//! lists it.
+
+use std::collections::BTreeSet;
+
+use host::denied::Denied;
+use host::time::rfc3339;
+use model::{NetworkName, Result, Timestamp};
+use page::shown::{Explained, Explanation, Hop, Part, Refusal, Refusals};
+use page::{Asked, Content};
+
+use crate::explain::{asked, show};
+use crate::{HostContext, denied};
+
+/// No more names are offered: a browser shows them in one list.
+const CHOICES: usize = 1000;
+/// A part of the list has so many refusals.
+const MOST: usize = 100;
+
+pub(super) fn explained(
+    asked: &Asked,
+    host_context: &HostContext,
+) -> Result<(Content, Vec<String>)> {
+    let is_asked = !asked.from.is_empty() && !asked.to.is_empty();
+    let (answer, notes) = match is_asked.then(|| answer(asked, host_context)) {
+        None => (None, Vec::new()),
+        Some(Ok((found, notes))) => (Some(Ok(found)), notes),
+        // The form stays, so that a word can be mended.
+        Some(Err(error)) => (Some(Err(error.to_string())), Vec::new()),
+    };
+    let choices = choices(host_context)?;
+    Ok((Content::Explained(Explained { asked: asked.clone(), choices, answer }), notes))
+}
+
+fn answer(question: &Asked, host_context: &HostContext) -> Result<(Explanation, Vec<String>)> {
+    let port = Some(question.port.as_str()).filter(|port| !port.is_empty());
+    let (view, notes) = asked((&question.from, &question.to), port, host_context)?;
+    let hops = view.report.hops.into_iter().map(hop).collect();
+    Ok((Explanation { summary: view.summary, hops }, notes))
+}
+
+fn hop(hop: explain::Hop) -> Hop {
+    let back = if hop.back { " of the answer" } else { "" };
+    Hop {
+        status: show::word(hop.status).to_owned(),
+        name: format!("{}{back}", hop.hop),
+        what: hop.what,
+        by: hop.by.map(|by| by.to_string()),
+        fix: hop.fix,
+    }
+}
+
+fn choices(host_context: &HostContext) -> Result<Vec<String>> {
+    let records = (host_context.engine)()?.records.attachments()?;
+    let name =
+        |record: &model::Attachment| format!("{}/{}", record.runtime, record.container_name());
+    let names: BTreeSet<String> = records.iter().map(name).collect();
+    let fixed = ["outside", "host"].map(str::to_owned);
+    Ok(fixed.into_iter().chain(names.into_iter().take(CHOICES)).collect())
+}
+
+pub(super) fn refusals(
+    network: Option<&str>,
+    number: usize,
+    host_context: &HostContext,
+) -> Result<Content> {
+    let named: Option<NetworkName> = network.map(str::parse).transpose()?;
+    let all = denied::all(named.as_ref(), host_context).into_iter().rev();
+    let found: Vec<Refusal> = all.map(refusal).collect();
+    let count = found.len();
+    let (refusals, part) = Part::of(found, number, MOST);
+    let network = network.map(str::to_owned);
+    Ok(Content::Refusals(Refusals { network, refusals, part, found: count }))
+}
+
+fn refusal(denied: Denied) -> Refusal {
+    let runtime = denied.runtime.clone().filter(|_| denied.container.is_some());
+    Refusal {
+        time: rfc3339(Timestamp(denied.time)),
+        who: denied.container.clone().unwrap_or_else(|| denied.source.to_string()),
+        runtime,
+        to: denied.target(),
+        what: denied.act.shown().to_owned(),
+        why: denied.why,
+        network: denied.network,
+    }
+}

@@ -1,0 +1,181 @@
+//! `spoke neutron`: what this host keeps in Neutron ahead of need.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Subcommand;
+use host::cloud::PASSED_OVER;
+use host::time::{ago, rfc3339};
+use model::{Error, ResourceRef, Result, Timestamp};
+use neutron::Neutron;
+use neutron::stock::StockKind;
+use serde::Serialize;
+
+use super::output::render;
+use super::table::Table;
+use super::{Answer, HostContext, Output};
+
+/// The commands of `spoke neutron`.
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum NeutronCommand {
+    /// Ports that are made ahead of need
+    #[command(subcommand)]
+    Stock(StockCommand),
+}
+
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum StockCommand {
+    /// List the ports that are ready for containers, by network and kind
+    #[command(after_help = "READY ports wait for a container, LENT ones have one, RETURNED ones \
+        came back and are made like new. WANTED is how long ago somebody wanted one: a dash means \
+        that no more are made.\n\nExamples:
+  spoke neutron stock ls
+  spoke neutron stock ls -o json")]
+    Ls,
+    /// Delete the ports that are ready, of these networks or of all
+    #[command(after_help = "No more are made until the next container wants one. Ports that \
+        containers have stay.\n\nExamples:
+  spoke neutron stock drain
+  spoke neutron stock drain private")]
+    Drain {
+        /// Neutron's networks, by id or name
+        networks: Vec<ResourceRef>,
+    },
+}
+
+/// Ports of one kind, as they are shown.
+#[derive(Debug, Serialize)]
+struct KindView {
+    network: String,
+    kind: String,
+    ready: usize,
+    lent: usize,
+    returned: usize,
+    wanted: Option<String>,
+}
+
+/// How many ports of a network were deleted.
+#[derive(Debug, Serialize)]
+struct DrainedView {
+    network: String,
+    deleted: usize,
+}
+
+pub(super) fn run(
+    command: &NeutronCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let NeutronCommand::Stock(command) = command;
+    let neutron = (host_context.neutron)()?.ok_or_else(|| {
+        Error::unsupported(
+            "no cloud is configured: add [neutron] to the configuration of this host",
+        )
+    })?;
+    match command {
+        StockCommand::Ls => list(&neutron, output, host_context),
+        StockCommand::Drain { networks } => drain(&neutron, networks, output),
+    }
+}
+
+fn list(neutron: &Neutron, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let kinds = neutron.stock()?;
+    let views: Vec<KindView> = kinds.iter().map(view).collect();
+    let text = render(output, &views, || table(&kinds, host_context.now).text())?;
+    let notes = troubles(neutron, &kinds).into_iter().map(|(what, fix)| format!("{what}; {fix}"));
+    Ok(Answer { notes: notes.collect(), ..Answer::text(text) })
+}
+
+fn drain(neutron: &Neutron, networks: &[ResourceRef], output: Output) -> Result<Answer> {
+    let drained = neutron.drain_stocks(networks)?;
+    let view = |(network, deleted): &(model::ResourceId, usize)| DrainedView {
+        network: network.to_string(),
+        deleted: *deleted,
+    };
+    let views: Vec<DrainedView> = drained.iter().map(view).collect();
+    let text = || {
+        let mut table = Table::new(&["NETWORK", "DELETED"]);
+        for view in &views {
+            table.row([view.network.clone(), view.deleted.to_string()]);
+        }
+        if views.is_empty() { "nothing found\n".to_owned() } else { table.text() }
+    };
+    Ok(Answer::text(render(output, &views, text)?))
+}
+
+fn view(kind: &StockKind) -> KindView {
+    KindView {
+        network: kind.network.to_string(),
+        kind: kind.kind.clone(),
+        ready: kind.ready,
+        lent: kind.lent,
+        returned: kind.returned,
+        wanted: kind.wanted.map(|at| rfc3339(timestamp(at))),
+    }
+}
+
+fn table(kinds: &[StockKind], now: Timestamp) -> Table {
+    let mut table = Table::new(&["NETWORK", "KIND", "READY", "LENT", "RETURNED", "WANTED"]);
+    for kind in kinds {
+        table.row([
+            kind.network.to_string(),
+            kind.kind.clone(),
+            kind.ready.to_string(),
+            kind.lent.to_string(),
+            kind.returned.to_string(),
+            kind.wanted.map_or_else(|| "-".to_owned(), |at| ago(timestamp(at), now)),
+        ]);
+    }
+    table
+}
+
+fn timestamp(at: SystemTime) -> Timestamp {
+    Timestamp(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+}
+
+/// The problems of the stock, and their remedies.
+pub(super) fn troubles(neutron: &Neutron, kinds: &[StockKind]) -> Vec<(String, String)> {
+    let ready = ready(kinds);
+    let mut found = Vec::new();
+    if ready > 0 && !neutron.keeps_stock() {
+        let what =
+            format!("{ready} of Neutron's ports were made ahead of need, and no stock is kept");
+        found.push((what, DRAIN.to_owned()));
+    } else if ready > 0 && !neutron.is_stock_kept() {
+        let what = format!("{ready} of Neutron's ports are ready, and no daemon looks after them");
+        found.push((what, format!("spoke serve, or {DRAIN}")));
+    }
+    if neutron.is_stock_passed_over() {
+        let fix = "restart dockerd; requires_mac_address in [kuryr] must not be true";
+        found.push((PASSED_OVER.to_owned(), fix.to_owned()));
+    }
+    if neutron.keeps_stock() && neutron.is_stock_of_no_use() {
+        let what = "no ports are made ahead of need for containers that are nested by a trunk";
+        found.push((what.to_owned(), "remove [neutron.stock] of the configuration".to_owned()));
+    }
+    found
+}
+
+/// The command that empties it.
+pub(super) const DRAIN: &str = "spoke neutron stock drain";
+
+/// How many wait for a container.
+pub(super) fn ready(kinds: &[StockKind]) -> usize {
+    kinds.iter().map(|kind| kind.ready).sum()
+}
+
+/// The same in a sentence, where a stock is kept.
+pub(super) fn summary(neutron: &Neutron, kinds: &[StockKind]) -> Option<String> {
+    let lent: usize = kinds.iter().map(|kind| kind.lent).sum();
+    let is_shown = neutron.keeps_stock() || !kinds.is_empty();
+    is_shown.then(|| format!("{} of Neutron's ports are ready, {lent} are lent", ready(kinds)))
+}
+
+/// Ports of an earlier configuration's stock, below the runtime directory: their cloud is unknown.
+pub(super) fn orphaned(runtime: &Path) -> usize {
+    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+    let kinds = entries(&runtime.join("neutron/stock/ready"));
+    kinds.map(|kind| entries(&kind.path()).count()).sum()
+}

@@ -1,0 +1,72 @@
+//! The facts that both the daemon reports and the commands show.
+
+use std::collections::BTreeSet;
+
+use config::Config;
+use engine::{Engine, Finding, Mode};
+use host::views::PoolUse;
+use model::{Network, Result};
+
+use super::titles::Titles;
+use super::usage::{self, Taken};
+use super::{HostContext, doctor, findings};
+
+/// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
+pub fn clashes<'a>(
+    engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    config: &Config,
+) -> Result<BTreeSet<String>> {
+    let host_context = host_context(engine, config);
+    let networks = engine()?.records.networks()?;
+    Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?).into_iter().collect())
+}
+
+/// How full each pool of `networks` is.
+pub fn pools(engine: &Engine, networks: &[Network]) -> Result<Vec<PoolUse>> {
+    let taken = Taken::new(engine.records.holders()?, engine.records.reservations()?, Vec::new());
+    let pools = networks.iter().flat_map(|network| network.ipam.pools());
+    let titles = Titles::of(networks);
+    let views = pools.map(|pool| (pool, usage::view(pool, &taken)));
+    let in_use = views.map(|(pool, view)| PoolUse {
+        network: titles.called(&pool.id.network),
+        pool: view.pool,
+        used: view.used,
+        free: view.free,
+    });
+    Ok(in_use.collect())
+}
+
+/// A finding's kind, and a sentence about it.
+pub fn finding(finding: &Finding) -> (&'static str, String) {
+    let view = findings::of_engine(finding, Mode::Mend);
+    (view.kind, format!("{}: {}", view.subject, view.why))
+}
+
+pub(super) fn host_context<'a>(
+    engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    config: &Config,
+) -> HostContext<'a> {
+    HostContext {
+        engine,
+        facts: &host::facts::read,
+        taken: &linux::taken,
+        root: "/".into(),
+        executable: std::path::PathBuf::new(),
+        runtime: std::path::PathBuf::new(),
+        store: Vec::new(),
+        backend: config.firewall.backend,
+        now: host::time::now(),
+        socket: config.docker.socket.clone(),
+        kurma: host::kurma::Host::new(config, &|_| None),
+        names_host: config.names.host,
+        kuryr: None,
+        neutron: &|| Ok(None),
+        listed: &|| None,
+        foreign: &|| Err(model::Error::bug("nobody asks plugins here")),
+        running: &Vec::new,
+        watch: &|| Err(model::Error::bug("nothing is followed here")),
+        events: config.events.path.clone(),
+        serve: &|| Ok(()),
+        systemctl: None,
+    }
+}

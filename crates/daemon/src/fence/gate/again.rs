@@ -1,0 +1,103 @@
+//! Puts back what others have changed in the packet filter.
+
+use std::time::{Duration, Instant};
+
+use linux::filter::fence::{self, InSet, Opening};
+use model::{Error, Result};
+use netlink::{Socket, nft};
+
+use super::{ATTEMPTS, FenceGate, attempts, locked};
+use crate::fence::memory::Memory;
+
+/// An element may stay so much longer than memory says: it is read at another moment.
+const MARGIN: Duration = Duration::from_secs(1);
+/// Nothing is opened for less.
+const LEAST: Duration = Duration::from_secs(1);
+/// So many strays are removed, and so many ways are opened again, by one change of the ruleset: names open nothing
+/// meanwhile, and something between two changes.
+const AT_ONCE: usize = 256;
+
+impl FenceGate {
+    /// Opens again what is open and not there, as far as its container is there and its rules allow it.
+    pub(in crate::fence) fn open_again(&self, socket: &mut Socket) -> Result<()> {
+        // What is there need not be opened again. Where it cannot be read all of it is.
+        let there = fence::opened(socket).unwrap_or_default();
+        let mut lost = {
+            let memory = self.memory();
+            let mut open = memory.open();
+            open.retain(|opening| {
+                let remaining = there.get(opening).map(|(_, remaining)| *remaining);
+                remaining.is_none_or(|it| it + MARGIN < memory.remaining(opening))
+            });
+            open
+        };
+        // Those of one container go together: its record is read once.
+        lost.sort_unstable();
+        lost.chunks(AT_ONCE).try_for_each(|some| self.open_some_again(socket, some))
+    }
+
+    /// For the time that they have now: others were opened again before these.
+    fn open_some_again(&self, socket: &mut Socket, some: &[Opening]) -> Result<()> {
+        let mut memory = self.memory();
+        for _ in attempts() {
+            let generation = nft::generation(socket)?;
+            let mut open = memory.still_open(some);
+            locked(&self.records).retain(&mut open)?;
+            let timed = open.into_iter().map(|(opening, names, _)| {
+                let remaining = memory.remaining(&opening).max(LEAST);
+                (opening, names, remaining)
+            });
+            let timed: Vec<_> = timed.collect();
+            if timed.is_empty() {
+                return Ok(());
+            }
+            if fence::open_each(socket, generation, &timed)? {
+                // The kernel counts from a moment before this one.
+                timed.iter().for_each(|(opening, _, limit)| memory.extend(opening, *limit));
+                return Ok(());
+            }
+        }
+        Err(Error::try_again("opening again what names led to: others keep changing the rules"))
+    }
+
+    /// Removes what others have opened. Whether there was any. What is in the sets is read while names open more,
+    /// which memory knows by the time at which it is asked.
+    pub(in crate::fence) fn remove_strays(&self, socket: &mut Socket) -> Result<bool> {
+        let began = Instant::now();
+        let mut strays = fence::in_sets(socket)?;
+        let is_stray = |memory: &Memory, there: &InSet| {
+            there.is_stray(&|opening, remaining| {
+                let longest = memory.remaining(opening) + began.elapsed() + MARGIN;
+                memory.knows(opening) && remaining.is_none_or(|it| it <= longest)
+            })
+        };
+        {
+            let memory = self.memory();
+            strays.retain(|there| is_stray(&memory, there));
+        }
+        let mut is_any = false;
+        for some in strays.chunks(AT_ONCE) {
+            let memory = self.memory();
+            let some: Vec<&InSet> = some.iter().filter(|it| is_stray(&memory, it)).collect();
+            is_any |= !some.is_empty();
+            fence::remove_strays(socket, &some)?;
+        }
+        Ok(is_any)
+    }
+
+    /// Removes the own rules of containers that have none by now, as the records say. Records come before the
+    /// ruleset: what is there at a generation has a record that is read after it. While one is damaged nothing is
+    /// removed: it would open that container.
+    pub(in crate::fence) fn forget_other_own(&self, socket: &mut Socket) -> Result<()> {
+        // Nothing is opened meanwhile.
+        let _memory = self.memory();
+        for _ in 0..ATTEMPTS {
+            let generation = nft::generation(socket)?;
+            let Some(all) = locked(&self.records).own()? else { return Ok(()) };
+            if fence::forget_other_own(socket, generation, &all)? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again("removing egress rules of containers: others keep changing the rules"))
+    }
+}

@@ -1,0 +1,144 @@
+//! Keeps the rules that single containers have instead of their network's.
+
+use std::collections::BTreeSet;
+
+use engine::port::Record;
+use host::event::{Event, What};
+use host::time;
+use linux::filter::fence::{self, Others, Own};
+use model::{AttachmentId, Moment, Phase, Result};
+use netlink::Socket;
+
+use super::records::own_of;
+use super::{Fences, failed};
+use crate::Daemon;
+
+/// A container with rules of its own, and what becomes of its interface.
+pub(super) struct Held {
+    pub(super) own: Own,
+    pub(super) stage: Stage,
+}
+
+/// Whether another process makes the interface now, or removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Coming,
+    There,
+    Going,
+}
+
+/// A container that comes may send before its record says that it is there.
+pub(super) const PRESENT: [Stage; 2] = [Stage::Coming, Stage::There];
+
+impl Fences {
+    /// Those whose stage is one of these.
+    pub(super) fn own_in(&self, stages: &[Stage]) -> Vec<Own> {
+        let held = self.own.values().filter(|held| stages.contains(&held.stage));
+        held.map(|held| held.own.clone()).collect()
+    }
+
+    /// An attachment is as it says now, or gone. Whether its own rules are others now.
+    pub(super) fn learn_own(
+        &mut self,
+        daemon: &Daemon,
+        id: &AttachmentId,
+        now: Option<Record>,
+    ) -> bool {
+        let held = match &now {
+            Some(Record::Attachment(attachment)) => own_of(attachment).map(|own| {
+                let stage = match attachment.phase {
+                    Phase::Attached(_) => Stage::There,
+                    Phase::Detaching { .. } => Stage::Going,
+                    Phase::Reserved | Phase::Attaching { .. } => Stage::Coming,
+                };
+                own.map(|own| Held { own, stage })
+            }),
+            _ => Ok(None),
+        };
+        let before = self.own.get(id).map(|held| held.own.clone());
+        match held {
+            Ok(Some(held)) => drop(self.own.insert(id.clone(), held)),
+            Ok(None) => drop(self.own.remove(id)),
+            // What was recorded holds on.
+            Err(error) => failed(daemon, &error),
+        }
+        before.as_ref() != self.own.get(id).map(|held| &held.own)
+    }
+
+    /// Whether containers in these stages have the rules of their own that they should have, and no others have any.
+    /// Where a record is damaged its container may have some: those of nobody else are left as they are.
+    pub(super) fn is_own_kept(
+        &self,
+        daemon: &Daemon,
+        (socket, stages): (&mut Socket, &[Stage]),
+        now: &Moment,
+    ) -> Result<bool> {
+        let there = self.own_in(stages);
+        let mut moving = vec![Stage::Coming, Stage::There, Stage::Going];
+        moving.retain(|stage| !stages.contains(stage));
+        let moving = self.own_in(&moving);
+        Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused), now)?
+            || daemon.fence.has_damaged()?
+                && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated), now)?)
+    }
+
+    /// Makes the changed rules hold, and removes those of containers that have none any more.
+    pub(super) fn renew_own(
+        &mut self,
+        daemon: &Daemon,
+        (changed, unfinished): (BTreeSet<AttachmentId>, BTreeSet<AttachmentId>),
+        socket: &mut Socket,
+    ) {
+        let mut is_gone = false;
+        for id in changed {
+            let renewed = match self.own.get(&id) {
+                Some(Held { stage: Stage::Going, .. }) => Ok(()),
+                Some(Held { own, .. }) => {
+                    daemon.fence.forget_own_names(own);
+                    shut(socket, own)
+                }
+                None => {
+                    is_gone = true;
+                    Ok(())
+                }
+            };
+            if let Err(error) = renewed {
+                // It is done again at the next look, and reported once.
+                if !unfinished.contains(&id) {
+                    failed(daemon, &error);
+                }
+                self.unfinished_own.insert(id);
+            }
+        }
+        if is_gone && let Err(error) = daemon.fence.forget_other_own(socket) {
+            failed(daemon, &error);
+        }
+    }
+    /// Ends what began while a container learned, when that is over.
+    pub(super) fn end_own_learning(&mut self, daemon: &Daemon, now: &Moment, socket: &mut Socket) {
+        let is_learning =
+            |held: &&Held| held.stage == Stage::There && held.own.fence.is_learning(now);
+        let learning = self.own.values().filter(is_learning).map(|held| held.own.id.clone());
+        let before = std::mem::replace(&mut self.learning_own, learning.collect());
+        for id in before {
+            let Some(Held { own, stage: Stage::There }) = self.own.get(&id) else { continue };
+            if self.learning_own.contains(&id) {
+                continue;
+            }
+            let message = format!("{id} refuses again what its own rules do not allow");
+            daemon.journal.report(&Event::new(What::Other, time::now(), message));
+            // The kernel may count a moment longer, in which ended flows would begin again.
+            if let Err(error) = shut(socket, own) {
+                daemon.journal.failed("ending what a container learned", &error);
+                self.unfinished_own.insert(id);
+            }
+        }
+    }
+}
+
+/// Makes the rules of a container hold, and ends what they do not allow, unless it learns.
+fn shut(socket: &mut Socket, own: &Own) -> Result<()> {
+    let now = time::moment()?;
+    fence::keep_own(socket, own, Some(&now))?;
+    if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(socket, own) }
+}

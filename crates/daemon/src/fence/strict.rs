@@ -1,0 +1,70 @@
+//! Which bridges are strict: those of strict networks, and of containers with strict rules of their own.
+
+use linux::filter::fence::{self, Fenced};
+use model::{IfName, Moment, Result};
+use netlink::Socket;
+
+use super::own::{PRESENT, Stage};
+use super::{Fences, failed};
+use crate::Daemon;
+
+impl Fences {
+    /// The bridges of strict networks, and of strict containers in one of these stages.
+    pub(super) fn strict(&self, stages: &[Stage]) -> Vec<IfName> {
+        let networks = self.networks.values().filter(|it| it.fence.strict);
+        let mut all: Vec<IfName> = networks.map(|it| it.bridge.clone()).collect();
+        let own = self.own_in(stages).into_iter().filter(|it| it.fence.strict);
+        all.extend(own.map(|it| it.bridge));
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Whether anything was strict at the last look.
+    pub(super) fn has_strict(&self) -> bool {
+        self.networks.values().any(|it| it.fence.strict)
+            || self.own.values().any(|held| held.own.fence.strict)
+    }
+
+    /// Lets what fences let pass be routed out of strict networks, as far as the ports of containers with rules of
+    /// their own are checked. The others are looked at again soon, and all of them where a record is damaged: its
+    /// container may have rules that nobody knows. Whether all are complete now.
+    pub(super) fn complete(
+        &mut self,
+        daemon: &Daemon,
+        (all, now): (&[Fenced], &Moment),
+        socket: &mut Socket,
+    ) -> Result<bool> {
+        let strict = self.strict(&PRESENT);
+        self.is_waiting = !strict.is_empty();
+        if self.is_waiting && daemon.fence.has_damaged()? {
+            return Ok(false);
+        }
+        let own = self.own_in(&PRESENT);
+        let is_kept = |socket: &mut Socket| {
+            Ok(fence::is_kept(socket, all, now)?
+                && self.is_own_kept(daemon, (socket, &PRESENT), now)?)
+        };
+        let mut are_complete = true;
+        for bridge in &strict {
+            are_complete &= fence::complete(socket, (bridge, &own), is_kept)?;
+        }
+        self.is_waiting = !are_complete;
+        Ok(are_complete)
+    }
+
+    /// Ends the strictness of bridges that nothing asks for any more. `there`: those that had it before the records
+    /// were read. While a record is damaged its container may ask for it.
+    pub(super) fn relax(&self, daemon: &Daemon, there: Result<Vec<IfName>>, socket: &mut Socket) {
+        let wanted = self.strict(&[Stage::Coming, Stage::There, Stage::Going]);
+        let relaxed = there.and_then(|there| {
+            if there.iter().all(|bridge| wanted.contains(bridge)) || daemon.fence.has_damaged()? {
+                return Ok(());
+            }
+            fence::relax(socket, &there, &wanted)
+        });
+        if let Err(error) = relaxed {
+            failed(daemon, &error);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The blocks of this host: the first one, more of them while they are full, fewer when they are empty.
+//!
+//! | when | then |
+//! |---|---|
+//! | of all addresses of the blocks a sixteenth, or one, is left | the next free block is claimed |
+//! | a later block is empty, and the others have twice as many free | it rests: no container gets an address of it |
+//! | it has rested, and is empty still | it is given back |
+
+use std::time::{Duration, Instant};
+
+use cluster::{Cluster, Etcd, Revision, View, book};
+use model::{AddressPin, Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
+
+use super::State;
+use super::keep::Keeper;
+use super::local::{self, Local};
+use super::member::Member;
+
+/// A process that chose an address of a block has its lease by then.
+const REST: Duration = Duration::from_secs(5);
+/// The part of its addresses with which a host claims another block.
+const LOW: usize = 16;
+
+/// A block, and in which transaction it was taken.
+type Claimed = (IpNet, Revision);
+
+impl Keeper<'_> {
+    /// The network as this host should have it.
+    pub(super) fn blocks(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, network): (&NetworkName, &SharedNetwork),
+    ) -> Result<Local> {
+        let known = local::made(&self.hosts.place)?.remove(name);
+        let known = known.filter(|known| known.network.is_same(network));
+        if let Some(known) = &known {
+            self.claim_again(etcd, view, member, (name, known))?;
+        }
+        if view.block(name, &member.name).is_none() {
+            let own = known.as_ref().map(|known| known.block);
+            let claimed = self.claim_first(etcd, view, member, (name, own))?;
+            learn(etcd, view, member, (name, claimed))?;
+        }
+        let first = known.map(|known| known.block);
+        let mut local = self.present(view, member, (name, network), first)?;
+        // Before the store was read nobody knows what is used.
+        if self.hosts.lock().attached.is_none() {
+            return Ok(local);
+        }
+        if self.is_low(&local, name, 1) {
+            self.grow(etcd, view, member, name)?;
+            local = self.present(view, member, (name, network), Some(local.block))?;
+        }
+        self.give_back(etcd, view, member, (name, &local))?;
+        self.present(view, member, (name, network), Some(local.block))
+    }
+
+    /// The blocks that this host has, without those that rest.
+    fn present(
+        &self,
+        view: &View,
+        member: &Member,
+        (name, network): (&NetworkName, &SharedNetwork),
+        first: Option<IpNet>,
+    ) -> Result<Local> {
+        let mut more: Vec<IpNet> = view.blocks_of(name, &member.name).collect();
+        let block = first.filter(|first| more.contains(first)).or(more.first().copied());
+        let gone = || Error::try_again(format!("network {name} has no block here any more"));
+        let block = block.ok_or_else(gone)?;
+        more.retain(|net| *net != block && !self.resting.contains_key(&(name.clone(), *net)));
+        Ok(Local { network: network.clone(), block, more })
+    }
+
+    /// etcd may have forgotten a block from which this host gives addresses: it is claimed again. A later one that
+    /// another host has by now goes from the book, and that is said once; of the first see [`Self::claim_first`].
+    fn claim_again(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, known): (&NetworkName, &Local),
+    ) -> Result<()> {
+        for block in known.blocks() {
+            let key = (name.clone(), block);
+            match view.blocks.get(&key) {
+                None => {
+                    let claimed = book::claim_block(etcd, view, name, &member.name, Some(block))?;
+                    learn(etcd, view, member, (name, claimed))?;
+                }
+                Some((holder, _)) if *holder == member.name => drop(self.anothers.remove(&key)),
+                Some((holder, _)) if block != known.block && self.anothers.insert(key) => {
+                    let why = format!(
+                        "the block {block} of network {name} is host {holder}'s in etcd: containers of this host \
+                         with addresses of it are not reached by others; disconnect them"
+                    );
+                    self.daemon.journal.failed("the cluster of hosts", &Error::conflict(why));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A block for this host. etcd may have forgotten the one from which it gives addresses already, when
+    /// it was restored from an older state.
+    fn claim_first(
+        &self,
+        etcd: &Etcd,
+        view: &View,
+        member: &Member,
+        (name, own): (&NetworkName, Option<IpNet>),
+    ) -> Result<Claimed> {
+        let taken = own.and_then(|own| Some((own, &view.blocks.get(&(name.clone(), own))?.0)));
+        if let Some((own, holder)) = taken.filter(|(_, holder)| **holder != member.name) {
+            let context_pool = &self.daemon.context_pool;
+            let removed = context_pool
+                .with(|host_context| local::remove(name, &self.hosts.place, host_context));
+            removed.map_err(|error| {
+                Error::conflict(format!(
+                    "the block {own} of network {name}, from which containers of this host have \
+                     addresses, is host {holder}'s in etcd; disconnect them, and this host takes \
+                     another one"
+                ))
+                .because(error)
+            })?;
+        }
+        book::claim_block(etcd, view, name, &member.name, own)
+    }
+
+    /// Takes one more block, or one that rests. Where there is none an attach says so.
+    fn grow(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        name: &NetworkName,
+    ) -> Result<()> {
+        let mut resting = self.resting.keys().filter(|(of, _)| of == name);
+        if let Some(key) = resting.next().cloned() {
+            self.resting.remove(&key);
+            return Ok(());
+        }
+        match book::claim_block(etcd, view, name, &member.name, None) {
+            Ok(claimed) => learn(etcd, view, member, (name, claimed)),
+            Err(error) if error.kind() == Kind::Exhausted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets an empty block rest, and gives one back that has rested.
+    fn give_back(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, local): (&NetworkName, &Local),
+    ) -> Result<()> {
+        for block in &local.more {
+            let more = local.more.iter().copied().filter(|net| net != block).collect();
+            let without = Local { more, ..local.clone() };
+            if self.used(&local.network, name, *block) == 0 && !self.is_low(&without, name, 2) {
+                self.resting.insert((name.clone(), *block), Instant::now());
+                return Ok(());
+            }
+        }
+        let is_over = |since: &Instant| since.elapsed() >= REST;
+        let mut rested =
+            self.resting.iter().filter(|((of, _), since)| of == name && is_over(since));
+        let Some(block) = rested.next().map(|((_, block), _)| *block) else { return Ok(()) };
+        if self.is_in_book(name, local, block)? {
+            self.defer(name, block);
+            return Ok(());
+        }
+        self.resting.remove(&(name.clone(), block));
+        self.deferred.remove(&(name.clone(), block));
+        if self.used(&local.network, name, block) == 0 && local.block != block {
+            book::give_up_block(etcd, name, &member.name, block)?;
+            view.blocks.remove(&(name.clone(), block));
+        }
+        Ok(())
+    }
+
+    /// Lets a block rest on, and says so once.
+    fn defer(&mut self, name: &NetworkName, block: IpNet) {
+        let key = (name.clone(), block);
+        self.resting.insert(key.clone(), Instant::now());
+        if self.deferred.insert(key) {
+            let why = format!("containers still get addresses of block {block} of network {name}");
+            self.daemon.journal.failed("giving a block back", &Error::try_again(why));
+        }
+    }
+
+    /// Whether containers get addresses of a block still: to take it out of the book may have failed.
+    fn is_in_book(&self, name: &NetworkName, local: &Local, block: IpNet) -> Result<bool> {
+        let first = local.range(block).first;
+        self.daemon.context_pool.with(|host_context| {
+            let network = host_context.engine().records.declared(name)?;
+            let pools = network.iter().flat_map(|network| network.ipam.pools());
+            Ok(pools.flat_map(|pool| &pool.ranges).any(|range| range.first == first))
+        })
+    }
+
+    /// Whether at most a sixteenth of its addresses, or one, is left, `times` over.
+    fn is_low(&self, local: &Local, name: &NetworkName, times: usize) -> bool {
+        // A block of IPv6 has more addresses than can be counted.
+        let all = local.blocks().map(|block| local.capacity(block));
+        let all = all.fold(0, usize::saturating_add);
+        let used: usize = local.blocks().map(|block| self.taken(&local.network, name, block)).sum();
+        all.saturating_sub(used) <= (all / LOW).max(1) * times
+    }
+
+    /// How many addresses of a block containers have, here or elsewhere: of the family of which they have more.
+    fn taken(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
+        taken(&self.hosts.lock(), (network, name, block))
+    }
+
+    /// The same with those that names keep.
+    fn used(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
+        count(&self.hosts.lock(), (network, name, block), |_| true)
+    }
+}
+
+/// What names keep here is no reason for another block: they are forgotten where this one is full.
+fn taken(state: &State, of: (&SharedNetwork, &NetworkName, IpNet)) -> usize {
+    let own = state.member.as_ref().map(|member| &member.name);
+    count(state, of, |pin| pin.name.is_none() || Some(&pin.host) != own)
+}
+
+/// How many addresses of a block are leased, or pinned by some pin.
+fn count(
+    state: &State,
+    (network, name, block): (&SharedNetwork, &NetworkName, IpNet),
+    is_counted: impl Fn(&AddressPin) -> bool,
+) -> usize {
+    let leased = state.attached.iter().flat_map(|attached| &attached.leases);
+    let pins = state.view.iter().flat_map(|view| &view.pins);
+    let pins = pins.filter(|(_, (pin, _))| is_counted(pin)).map(|(place, _)| place);
+    let all = leased
+        .chain(pins)
+        .filter(|(of, address)| of == name && network.block_with(*address) == Some(block));
+    let (v4, v6): (Vec<_>, Vec<_>) = all.partition(|(_, address)| address.is_ipv4());
+    v4.len().max(v6.len())
+}
+
+/// Learns of a block that was claimed, and of the addresses of it that others have by then.
+fn learn(
+    etcd: &Etcd,
+    view: &mut View,
+    member: &Member,
+    (name, (block, at)): (&NetworkName, Claimed),
+) -> Result<()> {
+    if at == Revision(view.revision.0.saturating_add(1)) {
+        // Nothing was written in between: all hosts that make a network at once would read everything.
+        view.revision = at;
+        view.blocks.insert((name.clone(), block), (member.name.clone(), at));
+        return Ok(());
+    }
+    let now = etcd.read()?;
+    view.pins = now.pins;
+    let key = (name.clone(), block);
+    match now.blocks.get(&key).filter(|(holder, _)| *holder == member.name) {
+        Some(taken) => drop(view.blocks.insert(key, taken.clone())),
+        None => {
+            return Err(Error::try_again(format!("block {block} of network {name} went away")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::Attached;
+
+    #[test]
+    fn what_names_keep_here_is_no_reason_for_another_block() {
+        let name: NetworkName = "front".parse().unwrap();
+        let text =
+            r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
+        let network: SharedNetwork = serde_json::from_str(text).unwrap();
+        let text = r#"{"name":"a","address":"192.0.2.1","etcd":[]}"#;
+        let mut view = View::default();
+        for (last, pin) in [
+            (2, r#"{"host":"a","by":"db","state":"granted","name":"db"}"#),
+            (3, r#"{"host":"b","by":"db","state":"granted","name":"db"}"#),
+            (4, r#"{"host":"a","by":"db","state":"granted"}"#),
+            (5, r#"{"host":"b","by":"db","state":"asked"}"#),
+        ] {
+            let pin = (serde_json::from_str(pin).unwrap(), Revision(9));
+            view.pins.insert((name.clone(), [10, 8, 9, last].into()), pin);
+        }
+        let leases = [(name.clone(), [10, 8, 9, 2].into())].into();
+        let mut state = State {
+            member: Some(serde_json::from_str(text).unwrap()),
+            view: Some(view),
+            attached: Some(Attached { leases, ..Attached::default() }),
+            ..State::default()
+        };
+        let of = (&network, &name, "10.8.9.0/24".parse().unwrap());
+        // The container's, both of b, and the one that no name keeps.
+        assert_eq!(taken(&state, of), 4);
+        state.attached = None;
+        assert_eq!((taken(&state, of), count(&state, of, |_| true)), (3, 4));
+        let other = (&network, &name, "10.8.10.0/24".parse().unwrap());
+        assert_eq!(count(&state, other, |_| true), 0);
+    }
+}

@@ -1,0 +1,276 @@
+//! A network of many hosts, as one of this host's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use engine::Shared;
+use host::host_context::HostContext;
+use host::hosts::networks;
+use model::{
+    Backend, Bridge, BridgePort, Error, Firewall, Gateway, IpNet, Ipam, Kind, Link, LinkKind,
+    Masquerade, Network, NetworkName, Order, Pool, PoolId, Range, Result, Runtime, SharedNetwork,
+    Sources, Space, Timestamp, Transport, Wiring, hosts_of, next_address,
+};
+use netlink::Socket;
+use serde::{Deserialize, Serialize};
+
+use super::member;
+
+/// A network that the daemon made, and which of its addresses are this host's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Local {
+    pub(super) network: SharedNetwork,
+    /// The block in which the bridge has its address.
+    pub(super) block: IpNet,
+    /// Those that came later, while the first was full.
+    #[serde(default)]
+    pub(super) more: Vec<IpNet>,
+}
+
+impl Local {
+    /// Makes the network here, where it is not yet.
+    pub(super) fn ensure(
+        &self,
+        name: &NetworkName,
+        place: &Path,
+        host_context: &HostContext,
+        (backend, now, is_draining): (Backend, Timestamp, bool),
+    ) -> Result<()> {
+        let known: Option<Self> = member::read(&path(place, name))?;
+        let engine = host_context.engine();
+        let declared = engine.records.declared(name)?;
+        let network = match (declared, known) {
+            (Some(declared), Some(known)) if known == *self => {
+                // The process that wrote this may have ended before the book had the ranges.
+                engine.addresses.set_shared(name, &self.ranges(), self.shared(is_draining))?;
+                declared
+            }
+            (Some(declared), Some(known)) if self.is_same(&known) => {
+                self.write(name, place)?;
+                engine.addresses.set_shared(name, &self.ranges(), self.shared(is_draining))?;
+                declared
+            }
+            (Some(_), Some(_)) => {
+                // The cluster has made it anew while this host did not listen.
+                remove(name, place, host_context)?;
+                self.create(name, place, host_context, (backend, now, is_draining))?
+            }
+            (Some(_), None) => {
+                return Err(Error::conflict(format!(
+                    "this host has a network {name} of its own; remove it with `spoke network rm {name}`"
+                )));
+            }
+            (None, _) => self.create(name, place, host_context, (backend, now, is_draining))?,
+        };
+        let bridge = model::bridge_name(name)?;
+        match Socket::route()?.link_index(&bridge)? {
+            Some(_) => Ok(()),
+            None => host_context.raise(&network),
+        }
+    }
+
+    fn create(
+        &self,
+        name: &NetworkName,
+        place: &Path,
+        host_context: &HostContext,
+        (backend, now, is_draining): (Backend, Timestamp, bool),
+    ) -> Result<Network> {
+        // The intent, before the first side effect.
+        self.write(name, place)?;
+        let network = self.described(name, backend, now)?;
+        host_context.engine().networks.create(&network)?;
+        if is_draining {
+            let shared = self.shared(true);
+            host_context.engine().addresses.set_shared(name, &self.ranges(), shared)?;
+        }
+        Ok(network)
+    }
+
+    /// What a daemon changes of it besides its ranges.
+    fn shared(&self, is_draining: bool) -> Shared {
+        Shared { is_draining, names: self.network.names, sticky: self.network.sticky }
+    }
+
+    fn write(&self, name: &NetworkName, place: &Path) -> Result<()> {
+        member::write(&networks(place), name.as_str(), self)
+    }
+
+    /// Whether they differ at most in the blocks that came later.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.network.is_same(&other.network) && self.block == other.block
+    }
+
+    /// All blocks.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = IpNet> + '_ {
+        std::iter::once(self.block).chain(self.more.iter().copied())
+    }
+
+    /// Whether an address is in one of them.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        let block = self.network.block_with(address);
+        block.is_some_and(|block| self.blocks().any(|own| own == block))
+    }
+
+    /// How many addresses containers can have in a block.
+    pub(super) fn capacity(&self, block: IpNet) -> usize {
+        let range = self.range(block);
+        usize::try_from(range.size()).unwrap_or(usize::MAX)
+    }
+
+    fn described(&self, name: &NetworkName, backend: Backend, since: Timestamp) -> Result<Network> {
+        let bridge = model::bridge_name(name)?;
+        let kind = LinkKind::Bridge(Bridge {
+            name: bridge.clone(),
+            gateway: Gateway::Default,
+            host_absent: model::Absence::default(),
+            force_address: false,
+            hairpin: true,
+            promiscuous: false,
+            // The table of routed networks decides who.
+            port: BridgePort {
+                direct: self.network.transport == Transport::Route,
+                ..BridgePort::default()
+            },
+        });
+        let wiring = Wiring {
+            link: Some(Link { kind, name: None, mac: None, mtu: Some(self.network.mtu) }),
+            masquerade: Some(Masquerade {
+                backend,
+                sources: Sources { v4: None, v6: None },
+                only: None,
+            }),
+            firewall: Some(Firewall { bridge: Some(bridge), ..Firewall::open(backend) }),
+            names: self.network.names,
+            ..Wiring::default()
+        };
+        let ipam = Ipam::Book { pools: self.pools(name) };
+        let network = Network::new(name.clone(), Runtime::Spoke, since, wiring, ipam);
+        Ok(Network { sticky: self.network.sticky, ..network })
+    }
+
+    /// One of each family of the network.
+    fn pools(&self, name: &NetworkName) -> Vec<Pool> {
+        let pool = |(index, ranges)| Pool {
+            id: PoolId { network: name.clone(), index },
+            space: Space::Host,
+            ranges,
+            order: Order::NextAfterLast,
+        };
+        (0..).zip(self.ranges()).map(pool).collect()
+    }
+
+    fn ranges(&self) -> Vec<Vec<Range>> {
+        let own = self.blocks().map(|block| self.range(block)).collect();
+        let v6: Vec<Range> = self.blocks().filter_map(|block| self.range6(block)).collect();
+        [own, v6].into_iter().filter(|ranges| !ranges.is_empty()).collect()
+    }
+
+    /// The IPv6 addresses that belong to a block of IPv4 addresses.
+    fn range6(&self, block: IpNet) -> Option<Range> {
+        let (subnet, own) = (self.network.subnet6?, self.network.addresses6(&self.block)?);
+        let net = self.network.addresses6(&block)?;
+        Some(range(IpNet::V6(subnet), IpNet::V6(own), IpNet::V6(net)))
+    }
+
+    /// The addresses of a block.
+    pub(super) fn range(&self, block: IpNet) -> Range {
+        range(self.network.subnet, self.block, block)
+    }
+}
+
+/// A part of a subnet without what would be a bridge's address, and without those of the subnet that no host may
+/// have. The gateway is the bridge's own address, in `own`.
+fn range(subnet: IpNet, own: IpNet, part: IpNet) -> Range {
+    let bridge = SharedNetwork::gateway(&part);
+    Range {
+        subnet,
+        first: next_address(bridge).unwrap_or(bridge),
+        last: part.broadcast().min(hosts_of(&subnet).1),
+        gateway: Some(SharedNetwork::gateway(&own)),
+    }
+}
+
+/// What the daemon made, by name.
+pub(super) fn made(place: &Path) -> Result<BTreeMap<NetworkName, Local>> {
+    let mut made = BTreeMap::new();
+    for entry in fs::read_dir(networks(place)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(Ok(name)) = name.to_str().map(str::parse::<NetworkName>) else { continue };
+        if let Some(local) = member::read(&path(place, &name))? {
+            made.insert(name, local);
+        }
+    }
+    Ok(made)
+}
+
+/// Removes a network from this host. `Conflict` while it is used.
+pub(super) fn remove(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
+    match host_context.engine().networks.remove(name, false) {
+        Ok(()) => {}
+        Err(error) if error.kind() == Kind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    member::remove(&path(place, name))
+}
+
+/// Forgets that the daemon made it: it stays, as a network of this host alone, which others reach by published ports.
+pub(super) fn disown(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
+    host_context.engine().addresses.close_network(name)?;
+    member::remove(&path(place, name))
+}
+
+fn path(place: &Path, name: &NetworkName) -> PathBuf {
+    networks(place).join(name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(subnet: &str, block: &str) -> Local {
+        let block: IpNet = block.parse().unwrap();
+        let network = SharedNetwork {
+            vni: model::Vni::new(7).unwrap(),
+            subnet: subnet.parse().unwrap(),
+            block: block.prefix_len(),
+            mtu: model::Mtu::new(1450).unwrap(),
+            subnet6: None,
+            hosts: model::Placement::All,
+            encrypted: false,
+            transport: Transport::Vxlan,
+            engines: Default::default(),
+            names: false,
+            sticky: false,
+            since: Timestamp(1),
+        };
+        Local { network, block, more: Vec::new() }
+    }
+
+    #[test]
+    fn a_host_leases_from_its_block_only() {
+        let range = |subnet, block| {
+            let pools = local(subnet, block).pools(&"front".parse().unwrap());
+            let range = &pools[0].ranges[0];
+            [range.gateway.unwrap(), range.first, range.last].map(|address| address.to_string())
+        };
+        assert_eq!(range("10.8.0.0/16", "10.8.0.0/24"), ["10.8.0.1", "10.8.0.2", "10.8.0.255"]);
+        assert_eq!(range("10.8.0.0/16", "10.8.3.0/24"), ["10.8.3.1", "10.8.3.2", "10.8.3.255"]);
+        assert_eq!(range("10.8.0.0/16", "10.8.255.0/24")[2], "10.8.255.254");
+        let mut more = local("10.8.0.0/16", "10.8.3.0/29");
+        more.more = vec!["10.8.1.0/29".parse().unwrap()];
+        let pool = &more.pools(&"front".parse().unwrap())[0];
+        assert_eq!(pool.shown(), "10.8.3.2-10.8.3.7,10.8.1.2-10.8.1.7");
+        assert!(pool.ranges.iter().all(|range| range.gateway == pool.ranges[0].gateway));
+        assert_eq!(more.capacity(more.block), 6);
+        more.network.subnet6 = Some("fd00:8::/64".parse().unwrap());
+        let pool = &more.pools(&"front".parse().unwrap())[1];
+        assert_eq!(
+            pool.shown(),
+            "fd00:8::300:0:0:2-fd00:8::307:ffff:ffff:ffff,fd00:8::100:0:0:2-fd00:8::107:ffff:ffff:ffff"
+        );
+        assert!(pool.ranges.iter().all(|range| range.gateway == pool.ranges[0].gateway));
+    }
+}

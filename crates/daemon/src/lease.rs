@@ -1,0 +1,211 @@
+//! Leases of DHCP servers, for the remote calls that ask for them; and `dhcp daemon`, the reference's
+//! daemon with its flags.
+
+mod flags;
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, process, thread};
+
+use cni::dhcp::{Given, Server, Service, client_id};
+use config::Config;
+use dhcp::{Keeper, LeaseStore, News, Places, Terms};
+use engine::Members;
+use linux::identity::{GROUP, Identity};
+use model::{AttachmentId, Dns, Error, InterfaceAddress, IpNet, NetworkName, Result, Route};
+use netlink::Stop;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::sockets::{Inherited, Made, bind};
+use flags::Flags;
+
+/// Leases, as the remote calls want them.
+pub(crate) struct Leases {
+    pub(crate) keeper: Keeper,
+    /// The prefix of the path of every namespace.
+    pub(crate) prefix: String,
+}
+
+/// Where the leases of the daemon at `socket` are kept: whichever process listens there, it
+/// continues with them.
+pub(crate) fn lease_store_of(config: &Config, socket: &Path) -> PathBuf {
+    let name = socket.to_string_lossy().trim_matches('/').replace('/', "-");
+    config.store.runtime.join("dhcp").join(name)
+}
+
+impl Service for Leases {
+    fn allocate(&self, subject: &cni::dhcp::Subject) -> Result<Given> {
+        self.keeper.allocate(self.asked(subject)).map(given)
+    }
+
+    fn release(&self, subject: &cni::dhcp::Subject) -> Result<()> {
+        self.keeper.release(&subject.id)
+    }
+
+    fn check(&self, subject: &cni::dhcp::Subject) -> Result<Given> {
+        let terms = self.keeper.check(&subject.id)?;
+        let none =
+            || Error::new(model::Kind::NotFound, format!("there is no lease for {}", subject.id));
+        terms.map(given).ok_or_else(none)
+    }
+
+    fn collect(&self, network: &NetworkName, valid: &Members) -> Result<()> {
+        let valid = valid.clone();
+        let keep =
+            move |id: &AttachmentId| valid.contains(&(id.container.clone(), id.ifname.clone()));
+        self.keeper.collect(network.clone(), Box::new(keep))
+    }
+}
+
+impl Leases {
+    fn asked(&self, subject: &cni::dhcp::Subject) -> dhcp::Subject {
+        let netns = match subject.netns.as_os_str().is_empty() {
+            true => PathBuf::new(),
+            false => PathBuf::from(format!("{}{}", self.prefix, subject.netns.display())),
+        };
+        dhcp::Subject {
+            client: client_id(&subject.id),
+            id: subject.id.clone(),
+            netns,
+            mac: subject.mac,
+            dhcp: subject.dhcp.clone(),
+        }
+    }
+}
+
+fn given(terms: Terms) -> Given {
+    let route = |(dst, via): &(model::Ipv4Net, std::net::Ipv4Addr)| Route {
+        mtu: terms.mtu.map(u32::from),
+        // As the reference says it: without one the route is of the link.
+        scope: via.is_unspecified().then_some(Route::ON_LINK),
+        ..Route::new(IpNet::V4(*dst), Some(IpAddr::V4(*via)))
+    };
+    Given {
+        addresses: vec![InterfaceAddress {
+            address: IpNet::V4(terms.address),
+            gateway: terms.routers.first().copied().map(IpAddr::V4),
+            interface: None,
+        }],
+        routes: terms.routes.iter().map(route).collect(),
+        dns: Dns {
+            nameservers: terms.dns.iter().map(ToString::to_string).collect(),
+            domain: terms.domain,
+            search: terms.search,
+            options: Vec::new(),
+        },
+    }
+}
+
+/// Only the runtime moves links, and says where they are.
+struct Nowhere;
+
+impl Places for Nowhere {
+    fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
+        None
+    }
+
+    fn is_link_of(&self, id: &AttachmentId, group: u32) -> bool {
+        is_link_of(id, group)
+    }
+}
+
+/// Whether Spoke marks links that it makes for the attachment with this group.
+pub(crate) fn is_link_of(id: &AttachmentId, group: u32) -> bool {
+    group == GROUP || group == Identity::of(id).group()
+}
+
+/// `dhcp daemon` with these arguments; returns the exit code.
+pub fn daemon(arguments: &[std::ffi::OsString]) -> u8 {
+    let served = Flags::parse(arguments).and_then(|flags| match flags {
+        Some(flags) => serve(&flags),
+        None => {
+            say(flags::USAGE);
+            Ok(())
+        }
+    });
+    match served {
+        Ok(()) => 0,
+        Err(error) => {
+            say(&format!("dhcp daemon: {error}\n"));
+            host::standard::exit_code(error.kind())
+        }
+    }
+}
+
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn serve(flags: &Flags) -> Result<()> {
+    let config = Config::of_this_host()?;
+    let signals = Signals::new([SIGTERM, SIGINT])
+        .map_err(|cause| Error::os("listening to signals", cause))?;
+    let socket = PathBuf::from(format!("{}{}", flags.prefix, flags.socket.display()));
+    let (listener, _made) = listen(&socket)?;
+    let _pid = flags.pidfile.as_deref().map(PidFile::write).transpose()?;
+    let lease_store = LeaseStore::open(&lease_store_of(&config, &socket), store::boot_id()?)?;
+    let keeper = Keeper::start(lease_store, flags.pace, Box::new(Nowhere), Box::new(log))?;
+    let stop = Arc::new(Stop::new()?);
+    wait_for(signals, Arc::clone(&stop))?;
+    let service = Leases { keeper, prefix: flags.prefix.clone() };
+    Server::new(Arc::new(service)).run(&listener, &stop).map(drop)
+}
+
+/// The socket that systemd passed, or one of our own.
+fn listen(socket: &Path) -> Result<(UnixListener, Option<Made>)> {
+    let mut inherited = Inherited::take()?.unix;
+    match (inherited.pop(), inherited.is_empty()) {
+        (Some(listener), true) => Ok((listener, None)),
+        (Some(_), false) => Err(Error::invalid("too many sockets were passed to this process")),
+        (None, _) => bind(socket).map(|(listener, made)| (listener, Some(made))),
+    }
+}
+
+fn wait_for(mut signals: Signals, stop: Arc<Stop>) -> Result<()> {
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            stop.stop();
+        }
+    };
+    let started = thread::Builder::new().name("signals".into()).spawn(wait);
+    started.map(drop).map_err(|cause| Error::os("starting the thread signals", cause))
+}
+
+fn log(news: News) {
+    say(&match news {
+        News::Bound(id, terms) => format!("{id}: lease of {} acquired\n", terms.address),
+        News::Renewed(id, terms) => format!("{id}: lease of {} renewed\n", terms.address),
+        News::Lost(id, terms, why) => format!("{id}: lease of {} lost: {why}\n", terms.address),
+        News::Regained(id, terms, _) => {
+            format!("{id}: lease of {} acquired in its place\n", terms.address)
+        }
+        News::Unread(what) => format!("{what}\n"),
+        News::Trouble(id, what) => format!("{id}: {what}\n"),
+    });
+}
+
+/// Our number in a file, while we serve.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    fn write(path: &Path) -> Result<Self> {
+        if !path.is_absolute() {
+            let what = format!("Error writing pidfile {path:?}: path not absolute");
+            return Err(Error::invalid(what));
+        }
+        fs::write(path, process::id().to_string())
+            .map_err(|cause| Error::os(format!("Error writing pidfile {path:?}"), cause))?;
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // The next daemon replaces it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
