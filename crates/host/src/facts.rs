@@ -74,6 +74,7 @@ impl HostFacts {
         self.links.iter().map(|link| (link.name.as_str(), link)).collect()
     }
 
+    /// The link of a name.
     pub fn link(&self, name: &str) -> Option<&HostLink> {
         self.links.iter().find(|link| link.name == name)
     }

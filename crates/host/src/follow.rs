@@ -66,6 +66,7 @@ impl Follow {
         Self::new(state, Path::new("/")).with_book(runtime, state)
     }
 
+    /// The root of the file system.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -1,6 +1,8 @@
 //! What the command line asks of the daemon about other hosts: one line of JSON each way, on a socket
 //! that only the superuser may connect to. Only the daemon speaks to etcd.
 
+mod view;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::IpAddr;
@@ -10,12 +12,13 @@ use std::time::Duration;
 
 use cluster::{Access, TokenId, Url};
 use model::{
-    EngineKind, Error, HostName, IfName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu,
-    NamedElsewhere, NetworkName, OwnerName, Placement, Result, SharedNetwork, Timestamp,
-    TransportChoice,
+    EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NamedElsewhere,
+    NetworkName, OwnerName, Placement, Result, SharedNetwork, Timestamp, TransportChoice,
 };
 use serde::{Deserialize, Serialize};
 use spec::ManyHostsSpec;
+
+pub use view::{AuthorityView, HostAuthority, HostCheck, HostRoute, HostRtt, HostView, HostsView};
 
 /// The socket, below the runtime directory.
 const SOCKET: &str = "hosts.sock";
@@ -75,60 +78,99 @@ pub fn is_member(place: &Path) -> bool {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
+    /// Makes a cluster, of which this host is the first member.
     Init {
+        /// The cluster's etcd; none where its hosts run it.
         etcd: Vec<Url>,
+        /// As whom.
         me: Me,
     },
+    /// Joins a cluster.
     Join {
+        /// What `spoke host token create` printed on a member.
         token: String,
+        /// As whom.
         me: Me,
     },
+    /// The hosts of the cluster.
     Hosts,
+    /// What is wrong on the way to each host.
     Check,
+    /// How long each host takes to answer.
     Rtt,
+    /// Takes a host out of the cluster.
     Remove {
+        /// Its name.
         name: HostName,
+        /// Also another host whose daemon is there, or this one where the cluster does not let it in any more.
         force: bool,
     },
     /// Of the host that is asked where none is named.
     Drain {
+        /// The host.
         name: Option<HostName>,
+        /// Whether it takes containers again.
         undo: bool,
     },
+    /// Changes the labels of a host.
     Label {
+        /// Its name.
         name: HostName,
+        /// Those that it gets.
         labels: Labels,
+        /// The keys of those that it loses.
         remove: Vec<String>,
     },
+    /// Makes a token, by which hosts join.
     CreateToken {
+        /// How long it holds, in seconds.
         seconds: u32,
     },
+    /// The tokens that hold.
     Tokens,
+    /// Removes a token.
     RemoveToken {
+        /// Which one.
         id: TokenId,
     },
+    /// Replaces the keys of encrypted networks.
     RotateKeys,
     /// Begins a change of the cluster's authority, or leaves out of one that goes on.
     RotateAuthority {
+        /// The lost hosts that are not waited for.
         without: BTreeSet<HostName>,
     },
+    /// Gives up the change of the cluster's authority.
     AbandonAuthority,
+    /// The cluster's authority, and what each host says of it.
     Authority,
+    /// Takes an older state of the cluster than this host has heard of as it is.
     AcceptOlder,
+    /// What containers of other hosts are called.
     Names,
+    /// Where addresses of networks are.
     Routes,
+    /// Declares a network for many hosts.
     CreateNetwork(Box<Wanted>),
+    /// Removes one.
     RemoveNetwork {
+        /// Its name.
         name: NetworkName,
     },
+    /// Has an address given to this host.
     Pin {
+        /// Its network.
         network: NetworkName,
+        /// The address.
         address: IpAddr,
+        /// Who wants it: an owner's name, or words for errors.
         by: String,
     },
     /// The addresses that other hosts keep for a name.
     Follow {
+        /// Their network.
         network: NetworkName,
+        /// The name.
         name: OwnerName,
     },
 }
@@ -136,15 +178,20 @@ pub enum Ask {
 /// As whom a host becomes a member.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Me {
+    /// What it is called.
     pub name: HostName,
+    /// Its address for other hosts; the daemon finds one where none is named.
     pub address: Option<IpAddr>,
+    /// How it reaches the cluster's etcd.
     pub access: Access,
 }
 
 /// A network for many hosts.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Wanted {
+    /// What it is called.
     pub name: NetworkName,
+    /// Its IPv4 subnet; the daemon chooses one where none is named.
     pub subnet: Option<Ipv4Net>,
     /// Where it is named without one of IPv4, the network has no other, unless `ipv6` says so.
     pub subnet6: Option<Ipv6Net>,
@@ -153,8 +200,11 @@ pub struct Wanted {
     /// Whether it has no IPv4 subnet, also where none of IPv6 is named.
     #[serde(default)]
     pub only_v6: bool,
+    /// The length of the prefix of a host's block.
     pub block: Option<u8>,
+    /// The MTU of its links.
     pub mtu: Option<Mtu>,
+    /// The hosts that have it.
     pub hosts: Placement,
     /// Whether it is encrypted between hosts.
     #[serde(default)]
@@ -240,130 +290,41 @@ pub fn one_of_each(subnets: &[IpNet]) -> Result<(Option<Ipv4Net>, Option<Ipv6Net
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
+    /// It is done.
     Done,
+    /// A token was made.
     Token {
+        /// What `spoke host join` is given.
         token: String,
+        /// When it ends.
         expires: Timestamp,
     },
+    /// To [`Ask::Hosts`].
     Hosts(HostsView),
+    /// To [`Ask::Check`].
     Checks(Vec<HostCheck>),
+    /// To [`Ask::Rtt`].
     Rtts(Vec<HostRtt>),
+    /// To [`Ask::Routes`].
     Routes(Vec<HostRoute>),
+    /// The tokens, and when each ends.
     Tokens(BTreeMap<TokenId, Timestamp>),
+    /// To [`Ask::Authority`].
     Authority(AuthorityView),
     /// What containers of other hosts are called.
     Names(Vec<NamedElsewhere>),
+    /// The network is declared.
     Network {
+        /// As hosts share it.
         network: SharedNetwork,
+        /// The hosts that do not have it yet.
         missing: Vec<HostName>,
+        /// Why this host cannot have it.
         failure: Option<String>,
         /// What is to be said of the engines of the host that was asked.
         #[serde(default)]
         notes: Vec<String>,
     },
-}
-
-/// Where addresses of a network are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostRoute {
-    pub network: NetworkName,
-    /// A block, or an address that is elsewhere than its block.
-    pub net: IpNet,
-    pub host: HostName,
-    /// The next hop; none where others do not know it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub via: Option<IpAddr>,
-    /// The device of the asked host that is on the segment, where the next hop is of that only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<IfName>,
-}
-
-/// The hosts, as this one sees them.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct HostsView {
-    pub hosts: Vec<HostView>,
-    /// Since when etcd does not answer, and what was said last.
-    pub lost: Option<(Timestamp, String)>,
-    /// What others wrote that is not used, and what does not work.
-    pub notes: Vec<String>,
-}
-
-/// A host.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct HostView {
-    pub name: String,
-    pub address: String,
-    /// `up`, `draining` where it takes no more containers, or `lost` where its daemon does not renew its lease.
-    pub state: String,
-    /// Whether it takes no more containers.
-    pub draining: bool,
-    /// By which networks choose it.
-    pub labels: BTreeMap<String, String>,
-    /// Whether it is the one that is asked.
-    pub own: bool,
-    /// `server` where it runs one of the cluster's own etcd, `learns` until that has a vote.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub etcd: Option<String>,
-    /// Its blocks.
-    pub blocks: BTreeMap<String, String>,
-    /// How many containers it has on networks of the cluster.
-    pub containers: usize,
-}
-
-/// The cluster's authority.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct AuthorityView {
-    /// SHA-256 of its certificate, in hexadecimal digits.
-    pub authority: String,
-    /// How far the last change of it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// When that began, in seconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-    pub hosts: Vec<HostAuthority>,
-}
-
-/// What a host says of the authorities that it knows.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct HostAuthority {
-    pub name: String,
-    /// Which has signed its certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub issuer: Option<String>,
-    /// Which it trusts.
-    pub trusted: Vec<String>,
-    /// `ready`, `waited for`, `lost`, or `left out`.
-    pub state: String,
-}
-
-/// What was found on the way to another host.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct HostCheck {
-    pub name: String,
-    pub address: String,
-    /// By which it was asked.
-    pub network: Option<String>,
-    /// From a packet to its answer.
-    pub microseconds: Option<u128>,
-    /// The largest packet of the network that arrives and comes back, in bytes.
-    pub mtu: Option<u32>,
-    /// By how much its clock is ahead.
-    pub clock_milliseconds: Option<i64>,
-    /// What is wrong, in sentences.
-    pub problems: Vec<String>,
-}
-
-/// How long another host takes to answer.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct HostRtt {
-    pub name: String,
-    pub address: String,
-    /// From its own address to ours, in microseconds; the least of a few.
-    pub host_microseconds: Option<u128>,
-    /// The network by which it was asked too, and what that took.
-    pub network: Option<String>,
-    pub network_microseconds: Option<u128>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -14,7 +14,9 @@ use crate::neighbours::Neighbours;
 #[derive(Clone, Debug)]
 pub struct Shared {
     pub(crate) locks: Arc<AttachmentLocks>,
+    /// The networks of others, as Docker Engines listed them last.
     pub neighbours: Arc<Neighbours>,
+    /// What is opened once.
     pub opened: Opened,
 }
 

@@ -30,7 +30,9 @@ pub(crate) struct Plugins {
 
 /// Third-party Docker plugins, and who carries calls to them.
 pub struct Foreign {
+    /// Their networks, attachments and addresses.
     pub remote: Remote,
+    /// Carries the calls.
     pub calls: Arc<dyn Calls>,
 }
 

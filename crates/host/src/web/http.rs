@@ -221,7 +221,7 @@ fn answer(head: &str, is_loopback: bool, figures: &Figures<'_>) -> String {
 
 /// What a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Head {
+pub(crate) enum Head {
     /// A request up to its empty line.
     Whole(String),
     /// More than is read.
@@ -231,7 +231,7 @@ pub enum Head {
 }
 
 /// A request up to its empty line.
-pub fn head(connection: &mut dyn Connection) -> std::io::Result<Head> {
+pub(crate) fn head(connection: &mut dyn Connection) -> std::io::Result<Head> {
     let deadline = Instant::now() + TIMEOUT;
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while head.len() < LARGEST && Instant::now() < deadline {
