@@ -2,10 +2,16 @@
 
 use super::Package;
 
-/// The one crate that knows all others.
-const BINARY: &str = "spoke";
-/// Parts of the binary that are crates of their own: each knows the spokes that it is made of, and no spoke
-/// knows it.
+/// The binary and its three parts, which know all spokes, and of each other those named here: the command line
+/// and the daemon compile beside each other.
+const BINARY: [(&str, &[&str]); 4] = [
+    ("spoke", &["cli", "daemon", "host"]),
+    ("cli", &["host"]),
+    ("daemon", &["host"]),
+    ("host", &[]),
+];
+/// What is split off the binary and stands below its parts: each knows the spokes that it is made of, and no
+/// spoke knows it.
 const PARTS: [(&str, &[&str]); 2] = [
     ("config", &["cni", "container", "image", "kurma", "neutron"]),
     ("conformance", &["cni", "remote"]),
@@ -41,17 +47,27 @@ fn refusal(name: &str, need: &str, own: bool) -> Option<&'static str> {
     let among = |list: &[&str]| list.iter().any(|start| need.starts_with(start));
     let tool = matches!(name, "bench" | "fuzz" | "tests" | "xtask");
     let is_container = name == "kurma" && CONTAINERS.contains(&need);
+    let of_binary = BINARY.iter().find(|(part, _)| *part == name);
+    let is_binarys = BINARY.iter().any(|(part, _)| *part == need);
     let is_part = PARTS.iter().any(|(part, needs)| *part == name && needs.contains(&need));
     if matches!(name, "model" | "engine") && !PURE.contains(&need) {
         Some("model and engine do no I/O (1)")
-    } else if own && name != BINARY && !tool && !CORE.contains(&need) && !is_container && !is_part {
+    } else if of_binary.is_some_and(|(_, parts)| is_binarys && !parts.contains(&need)) {
+        Some("the command line and the daemon know the host, and no other part of the binary (2)")
+    } else if own
+        && of_binary.is_none()
+        && !tool
+        && !CORE.contains(&need)
+        && !is_container
+        && !is_part
+    {
         Some("a spoke depends on model, engine, spec and netlink only (2)")
     } else if own && name == "netlink" && need != "model" {
         Some("netlink stands below the engine (2)")
     } else if among(&KERNEL) && !UNSAFE.contains(&name) && !tool {
         Some("only netlink and container know the kernel's interfaces (3)")
-    } else if among(&ASYNC) && name != BINARY && name != "docker" && !tool {
-        Some("no async outside the binary and docker (4)")
+    } else if among(&ASYNC) && name != "docker" && !tool {
+        Some("no async outside docker (4)")
     } else {
         None
     }
@@ -68,7 +84,9 @@ mod tests {
             ("cni", "netlink", true),
             ("cni", "serde_json", false),
             ("spoke", "cni", true),
-            ("spoke", "tokio", false),
+            ("spoke", "daemon", true),
+            ("daemon", "cluster", true),
+            ("cli", "host", true),
             ("docker", "axum", false),
             ("netlink", "libc", false),
             ("container", "libc", false),
@@ -87,6 +105,11 @@ mod tests {
             ("engine", "rustix", false, "(1)"),
             ("cni", "linux", true, "(2)"),
             ("linux", "spoke", true, "(2)"),
+            ("linux", "host", true, "(2)"),
+            ("host", "cli", true, "(2)"),
+            ("cli", "daemon", true, "(2)"),
+            ("daemon", "cli", true, "(2)"),
+            ("daemon", "spoke", true, "(2)"),
             ("netlink", "engine", true, "(2)"),
             ("cni", "container", true, "(2)"),
             ("cni", "config", true, "(2)"),
@@ -94,6 +117,7 @@ mod tests {
             ("linux", "libc", false, "(3)"),
             ("linux", "netlink-packet-route", false, "(3)"),
             ("store", "tokio", false, "(4)"),
+            ("daemon", "tokio", false, "(4)"),
         ] {
             let why = refusal(name, need, own).unwrap_or("nothing");
             assert!(why.ends_with(number), "{name} {need}: {why}");
