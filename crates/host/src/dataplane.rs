@@ -1,6 +1,6 @@
 //! The makers of an attachment's parts: third-party CNI plugins make the link of a network of
 //! theirs, Neutron the port of a network of its own, Docker plugins their part, Open vSwitch the port
-//! of a segment of its own, and the kernel's dataplane everything else. [`Dataplane::maker_of_link`]
+//! of a segment of its own, and the kernel's dataplane everything else. `Dataplane::maker_of_link`
 //! chooses, and nothing else does.
 
 mod chain;
