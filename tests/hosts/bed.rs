@@ -2,6 +2,7 @@
 //! `192.0.2.`, and no address of IPv4.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -185,6 +186,11 @@ impl Segment {
              ETCDCTL_API=3 etcdctl snapshot restore {snapshot} --data-dir /world/etcd --name one \
                  --initial-cluster one={peer} --initial-advertise-peer-urls {peer}"
         ));
+    }
+
+    /// Its network namespace.
+    pub(crate) fn netns(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.world.pid()).into()
     }
 
     /// What `etcdctl ARGUMENTS` prints.

@@ -19,7 +19,7 @@ fn start(host: &Host, name: &str) -> [String; 2] {
 }
 
 #[track_caller]
-fn stop(host: &Host, name: &str) {
+pub(crate) fn stop(host: &Host, name: &str) {
     host.spoke(&format!("network disconnect front {name}"));
     host.sh(&format!("ip netns del {name}"));
 }

@@ -2,6 +2,7 @@
 //! addresses are pinned, endpoints are published.
 
 mod authority;
+mod block;
 mod certificate;
 mod joining;
 mod kept;
@@ -13,11 +14,13 @@ mod publish;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod unanswered;
 
 pub use authority::{
     abandon_rotation, advance_rotation, begin_rotation, is_trusted_by_none, leave_out, needs_next,
     refuse_rotation, refuse_while_rotating, rotating, unconfirmed,
 };
+pub use block::{claim_block, give_up_block};
 pub use certificate::{
     Certified, certify, certify_again, forget_server, forget_servers, is_past, prune, put_server,
     revoke_strays,
@@ -25,10 +28,10 @@ pub use certificate::{
 pub use joining::{Joined, Shown, create_token, join, join_with, refuse_token, remove_token};
 pub use kept::{Kept, Written, answer_kept, kept_elsewhere, publish_kept};
 pub use layout::{raise_layout, refuse_other_layout};
-pub use member::{change_host, form, refuse_removal, remove_host};
+pub use member::{change_host, form, has_remains, refuse_removal, remove_host};
 pub use network::{
-    Declared, Subnet6, Subnets, claim_block, declare, give_up_block, refuse, refuse_hosts_own,
-    refuse_unclaimed, refuse_unknown, remove_network,
+    Declared, Subnet6, Subnets, declare, refuse, refuse_hosts_own, refuse_unclaimed,
+    refuse_unknown, remove_network,
 };
 pub use pin::{Pinning, Wanted, answer_pin, asked_at, pin, unpin};
 pub use publish::{be_alive, publish};

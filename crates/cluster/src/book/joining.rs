@@ -6,6 +6,7 @@ use super::RACES;
 use super::authority::refuse_while_rotating;
 use super::layout::refuse_other_layout;
 use super::member::refuse_taken;
+use super::unanswered::Unanswered;
 use crate::port::{
     Cluster, Expect, Key, LeaseId, Outcome, Record, TokenId, TokenRecord, TokenUse, Txn, Write,
 };
@@ -58,7 +59,7 @@ pub fn join_with(
     (name, host): (&HostName, &ClusterHost),
     more: Vec<Write>,
 ) -> Result<Joined> {
-    let mut lease = None;
+    let (mut lease, mut unanswered) = (None, Unanswered::default());
     for _ in 0..RACES {
         let view = cluster.read()?;
         refuse_other_layout(&view)?;
@@ -81,7 +82,7 @@ pub fn join_with(
         txn.expect.push((Key::Token(shown.id.clone()), Expect::At(*at)));
         txn.writes.push(used(shown, known, (name, host, lease)));
         txn.writes.extend(more.iter().cloned());
-        if let Outcome::Done(_) = cluster.commit(&txn)? {
+        if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {
             return Ok(Joined { view, is_again: false });
         }
     }

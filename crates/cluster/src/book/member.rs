@@ -4,6 +4,7 @@ use model::{ClusterHost, Error, HostName, Result};
 
 use super::RACES;
 use super::layout::refuse_other_layout;
+use super::unanswered::Unanswered;
 use crate::layout::{self, VERSION};
 use crate::port::{Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, Txn, Write};
 use crate::reach::{is_host, is_of_family, of_other_family};
@@ -16,6 +17,7 @@ use crate::view::View;
 /// `Conflict` where there is a host of that name or address; `Unsupported` where the layout is of another
 /// version.
 pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Result<()> {
+    let mut unanswered = Unanswered::default();
     for _ in 0..RACES {
         let view = cluster.read()?;
         refuse_other_layout(&view)?;
@@ -32,7 +34,7 @@ pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Resu
                 txn.expect(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION))
             }
         };
-        if let Outcome::Done(_) = cluster.commit(&txn)? {
+        if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {
             return Ok(());
         }
     }
@@ -171,8 +173,16 @@ pub fn refuse_removal(view: &View, name: &HostName, me: &HostName, force: bool) 
     }
 }
 
+/// Whether a host that is no member any more has blocks or addresses: its removal was not finished.
+pub fn has_remains(view: &View, name: &HostName) -> bool {
+    let is_member = view.hosts.contains_key(name) || view.is_damaged(name);
+    let has_blocks = || view.blocks.values().any(|(holder, _)| holder == name);
+    let has_pins = || view.pins.values().any(|(pin, _)| pin.host == *name);
+    !is_member && (has_blocks() || has_pins())
+}
+
 /// Takes a host out of the cluster, with its endpoints and its blocks. One whose daemon is there only
-/// with `force`, or where it is `me`: its containers would be cut off.
+/// with `force`, or where it is `me`: its containers would be cut off. A removal that was not finished is.
 ///
 /// # Errors
 /// `NotFound` where there is none; `Conflict` where it is there.
@@ -182,26 +192,29 @@ pub fn remove_host(
     me: &HostName,
     force: bool,
 ) -> Result<()> {
+    let mut unanswered = Unanswered::default();
     for race in 0..RACES {
         let view = cluster.read()?;
+        let is_member = view.hosts.contains_key(name) || view.is_damaged(name);
         // Another host may have taken it out meanwhile, and not have come to its blocks yet.
-        if race > 0 && !view.hosts.contains_key(name) && !view.is_damaged(name) {
+        if (race > 0 && !is_member) || has_remains(&view, name) {
             return free(cluster, name);
         }
         let expect = refuse_removal(&view, name, me, force)?;
-        if take_out(cluster, &view, (name, expect))? {
+        let taken_out = take_out(cluster, &view, (name, expect));
+        if let Outcome::Done(_) = unanswered.heed(taken_out)? {
             return free(cluster, name);
         }
     }
     Err(Error::try_again(format!("others write the record of host {name} all the time")))
 }
 
-/// Deletes a host that is as it was seen, with what goes with it; `false` where it is not.
+/// Deletes a host that is as it was seen, with what goes with it.
 fn take_out(
     cluster: &impl Cluster,
     view: &View,
     (name, expect): (&HostName, Expect),
-) -> Result<bool> {
+) -> Result<Outcome> {
     // The host goes first: what of it is left then is nobody's.
     let mut writes = vec![
         Write::Delete(Key::Host(name.clone())),
@@ -217,18 +230,21 @@ fn take_out(
         no_certificate_since: Some((name.clone(), view.revision)),
         ..Txn::default()
     };
+    let mut outcome = Outcome::Lost;
     for writes in writes.chunks(Txn::MOST) {
         txn.writes = writes.to_vec();
-        if cluster.commit(&std::mem::take(&mut txn))? == Outcome::Lost {
-            return Ok(false);
+        outcome = cluster.commit(&std::mem::take(&mut txn))?;
+        if outcome == Outcome::Lost {
+            break;
         }
     }
-    Ok(true)
+    Ok(outcome)
 }
 
 /// Deletes the blocks and pins of a host that is no member any more. Another host may take one over between
 /// two transactions: that one is left to it.
 fn free(cluster: &impl Cluster, name: &HostName) -> Result<()> {
+    let mut unanswered = Unanswered::default();
     for _ in 0..RACES {
         let view = cluster.read()?;
         if view.hosts.contains_key(name) {
@@ -248,7 +264,7 @@ fn free(cluster: &impl Cluster, name: &HostName) -> Result<()> {
             let txn = some.iter().fold(Txn::default(), |txn, (key, at)| {
                 txn.expect(key.clone(), Expect::At(*at)).delete(key.clone())
             });
-            cluster.commit(&txn)?;
+            unanswered.heed(cluster.commit(&txn))?;
         }
     }
     Err(Error::try_again(format!("others take the addresses of host {name} over; remove it again")))

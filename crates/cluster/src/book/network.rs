@@ -1,7 +1,6 @@
-//! Networks, and the blocks of their addresses.
+//! Networks.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
@@ -10,7 +9,8 @@ use model::{
 };
 
 use super::RACES;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
+use super::unanswered::Unanswered;
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
 use crate::view::View;
 
 /// The first VNI: lower ones are often somebody's already.
@@ -72,8 +72,13 @@ pub enum Subnet6 {
 /// `Conflict` where there is one of its name, or of some of its addresses; `NotFound` where it names a
 /// host that is no member; `Invalid` as [`SharedNetwork::check`].
 pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwork> {
+    let (mut unanswered, mut written) = (Unanswered::default(), None);
     for _ in 0..RACES {
         let view = cluster.read()?;
+        let is_there = |network: &SharedNetwork| view.networks.get(&wanted.name) == Some(network);
+        if let Some(network) = written.take().filter(|it| unanswered.is_one() && is_there(it)) {
+            return Ok(network);
+        }
         let network = described(&view, wanted)?;
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
         let (key, vni) = (Key::Network(wanted.name.clone()), vni_key(&network));
@@ -85,9 +90,10 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
             .put(Key::Turn, Record::Mark)
             .put(vni, Record::Vni(wanted.name.clone()))
             .put(key, Record::Network(network.clone()));
-        if let Outcome::Done(_) = cluster.commit(&txn)? {
+        if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {
             return Ok(network);
         }
+        written = Some(network);
     }
     Err(Error::try_again("others declare networks of the cluster all the time"))
 }
@@ -270,9 +276,13 @@ fn free_vni(view: &View) -> Result<Vni> {
 /// # Errors
 /// `NotFound` where there is none, `Conflict` where it is used.
 pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> {
+    let mut unanswered = Unanswered::default();
     for _ in 0..RACES {
         let view = cluster.read()?;
         let Some(network) = view.networks.get(name) else {
+            if unanswered.is_one() {
+                return Ok(());
+            }
             return Err(Error::not_found(format!("the cluster has no network {name}")));
         };
         if let Some((host, address)) = user_of(&view, name) {
@@ -291,7 +301,7 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
         if view.vni_of(network) == Some(name) {
             txn = txn.delete(vni_key(network));
         }
-        if let Outcome::Done(_) = cluster.commit(&txn)? {
+        if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {
             return Ok(());
         }
     }
@@ -303,104 +313,4 @@ fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, IpAd
         let network = view.networks.get(name)?;
         (of == name && !network.is_gateway(*address)).then_some((host, *address))
     })
-}
-
-/// One more block of the network for the host, and in which transaction it was taken: `own`, from which the host gives
-/// addresses already, where that is free in `view`, or the first that nobody has. Where others take that at the same
-/// moment, as all hosts do of a new network, the next try is one that the host's name chooses.
-///
-/// # Errors
-/// `Exhausted` where every block is some host's.
-pub fn claim_block(
-    cluster: &impl Cluster,
-    view: &View,
-    name: &NetworkName,
-    host: &HostName,
-    own: Option<IpNet>,
-) -> Result<(IpNet, Revision)> {
-    let mut newer: Option<View> = None;
-    for race in 0..RACES {
-        let view = newer.as_ref().unwrap_or(view);
-        let network = view.networks.get(name);
-        let network = network
-            .ok_or_else(|| Error::not_found(format!("the cluster has no network {name}")))?;
-        let is_free =
-            |net: &IpNet| network.is_block(net) && !view.blocks.contains_key(&(name.clone(), *net));
-        let block = match own.filter(is_free) {
-            Some(own) => own,
-            None => free_block(view, (name, network), (host, race))?,
-        };
-        let key = Key::Block(name.clone(), block);
-        let txn = Txn::default()
-            .expect(Key::Host(host.clone()), Expect::Present)
-            .expect(Key::Network(name.clone()), Expect::Present)
-            .expect(key.clone(), Expect::Absent)
-            .put(key, Record::Block(host.clone()));
-        if let Outcome::Done(revision) = cluster.commit(&txn)? {
-            return Ok((block, revision));
-        }
-        newer = Some(cluster.read()?);
-    }
-    Err(Error::try_again(format!("others take the blocks of network {name} all the time")))
-}
-
-/// The first block that is nobody's, or another one after a race. One with addresses that hosts have, or that were pinned, comes last:
-/// its host may not have claimed it again.
-fn free_block(
-    view: &View,
-    (name, network): (&NetworkName, &SharedNetwork),
-    (host, race): (&HostName, usize),
-) -> Result<IpNet> {
-    let taken: BTreeSet<IpNet> =
-        view.blocks.keys().filter(|(of, _)| of == name).map(|(_, net)| *net).collect();
-    let endpoints = view.endpoints.keys().filter(|(_, of, _)| of == name);
-    let pins = view.pins.keys().filter(|(of, _)| of == name).map(|(_, address)| *address);
-    let used: BTreeSet<IpNet> = endpoints
-        .map(|(_, _, address)| *address)
-        .chain(pins)
-        .filter_map(|address| network.block_with(address))
-        .collect();
-    let blocks = network.subnet.subnets(network.block);
-    let blocks = blocks.map_err(|cause| Error::bug("blocks of a subnet").because(cause))?;
-    let free = blocks.into_iter().filter(|net| !taken.contains(net));
-    let (used, unused): (Vec<_>, Vec<_>) = free.partition(|net| used.contains(net));
-    let free = if unused.is_empty() { used } else { unused };
-    chosen(&free, (host, race)).ok_or_else(|| {
-        Error::exhausted(format!(
-            "every block of network {name} ({} in blocks of a /{}) is some host's; `spoke host ls` \
-             lists hosts that may be removed",
-            network.subnet, network.block
-        ))
-    })
-}
-
-/// The first one; after a race the one that the host's name chooses.
-fn chosen(free: &[IpNet], (host, race): (&HostName, usize)) -> Option<IpNet> {
-    if race == 0 {
-        return free.iter().min().copied();
-    }
-    let mut hasher = DefaultHasher::new();
-    (host.as_str(), race).hash(&mut hasher);
-    let at = hasher.finish().checked_rem(u64::try_from(free.len()).ok()?)?;
-    free.get(usize::try_from(at).ok()?).copied()
-}
-
-/// Gives a block of the host back, if it has it.
-///
-/// # Errors
-/// As the cluster's.
-pub fn give_up_block(
-    cluster: &impl Cluster,
-    name: &NetworkName,
-    host: &HostName,
-    block: IpNet,
-) -> Result<()> {
-    let view = cluster.read()?;
-    let Some((holder, at)) = view.blocks.get(&(name.clone(), block)) else { return Ok(()) };
-    if holder != host {
-        return Ok(());
-    }
-    let key = Key::Block(name.clone(), block);
-    // Where it changed meanwhile, it is not this host's any more.
-    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(*at)).delete(key)).map(|_| ())
 }

@@ -15,6 +15,7 @@ use model::{
 
 use super::RACES;
 use super::kept::again;
+use super::unanswered::Unanswered;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
 use crate::view::View;
 
@@ -60,6 +61,7 @@ pub fn pin(
     wanted: &Wanted<'_>,
     gone: &BTreeSet<HostName>,
 ) -> Result<Pinning> {
+    let mut unanswered = Unanswered::default();
     for _ in 0..RACES {
         let view = cluster.read()?;
         let (txn, pin, asked) = match wanted.proposed(&view, gone)? {
@@ -68,7 +70,7 @@ pub fn pin(
         };
         let is_kept = pin.wanted.is_some();
         let txn = txn.put(wanted.key(), Record::Pin(pin));
-        if let Outcome::Done(at) = cluster.commit(&txn)? {
+        if let Outcome::Done(at) = unanswered.heed(cluster.commit(&txn))? {
             return Ok(match asked {
                 None => Pinning::Granted,
                 Some(host) if is_kept => Pinning::Wanted(host, at),
@@ -108,6 +110,19 @@ impl Wanted<'_> {
             && view.alive.contains(&pin.host)
     }
 
+    /// This host has it already. That is written again: what it wrote before and had no answer to, as that it gives the
+    /// address back, may reach etcd later, and then finds another record.
+    fn granted_again(
+        &self,
+        view: &View,
+        (pin, at): (&AddressPin, Revision),
+        mut txn: Txn,
+    ) -> (Txn, AddressPin, Option<HostName>) {
+        let (expect, again) = again(view, pin, at);
+        txn.expect.extend(expect);
+        (txn.expect(self.key(), Expect::At(at)), AddressPin { wanted: None, ..again }, None)
+    }
+
     /// What has to be so for the record to be written, as what, and from whom; or what is decided already.
     fn proposed(&self, view: &View, gone: &BTreeSet<HostName>) -> Result<Decided> {
         let network = view.networks.get(self.network).ok_or_else(|| {
@@ -121,7 +136,7 @@ impl Wanted<'_> {
         txn = match view.pins.get(&(self.network.clone(), self.address)) {
             None => txn.expect(self.key(), Expect::Absent),
             Some((pin, at)) if pin.host == *self.host => match &pin.state {
-                PinState::Granted => return Ok(Err(Pinning::Granted)),
+                PinState::Granted => return Ok(Ok(self.granted_again(view, (pin, *at), txn))),
                 PinState::Other => {
                     return Ok(Err(Pinning::Taken(pin.host.clone(), pin.by.clone())));
                 }

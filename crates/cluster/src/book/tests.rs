@@ -1,6 +1,6 @@
 //! What two hosts do at the same moment, one transaction between the reading and the writing of the other.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -26,6 +26,7 @@ mod kept;
 mod renewal;
 mod six;
 mod tokens;
+mod unanswered;
 
 /// By path: the value, and when it was written.
 type Kept = BTreeMap<String, (String, u64)>;
@@ -35,6 +36,8 @@ type Kept = BTreeMap<String, (String, u64)>;
 struct Records {
     kept: RefCell<(u64, Kept)>,
     before: RefCell<Vec<Txn>>,
+    /// How many of the next transactions are carried out whose answers are lost.
+    unanswered: Cell<usize>,
 }
 
 impl Records {
@@ -91,7 +94,14 @@ impl Cluster for Records {
         for before in self.before.take() {
             assert_ne!(self.write(&before), Outcome::Lost, "{before:?}");
         }
-        Ok(self.write(txn))
+        let outcome = self.write(txn);
+        match self.unanswered.get().checked_sub(1) {
+            Some(rest) => {
+                self.unanswered.set(rest);
+                Err(model::Error::try_again("etcd does not answer"))
+            }
+            None => Ok(outcome),
+        }
     }
 
     fn grant(&self, _: u32) -> Result<LeaseId> {

@@ -308,6 +308,10 @@ pub(super) fn retire(member: &Member, name: &HostName, force: bool) -> Result<Et
         return Ok(etcd);
     }
     let view = cluster::Cluster::read(&etcd)?;
+    if book::has_remains(&view, name) {
+        // Its server went first.
+        return Ok(etcd);
+    }
     book::refuse_removal(&view, name, &member.name, force)?;
     let Some(address) = server_of(&etcd, &view, name)? else { return Ok(etcd) };
     let (own, peer) = (server::client(address), server::peer(address));
