@@ -1,5 +1,6 @@
 //! Addresses and ports of the host: chosen, claimed, reserved, shared with other hosts.
 
+mod apart;
 pub(crate) mod choose;
 pub(crate) mod claim;
 mod endpoint;

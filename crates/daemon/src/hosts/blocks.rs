@@ -3,13 +3,13 @@
 //! | when | then |
 //! |---|---|
 //! | of all addresses of the blocks a sixteenth, or one, is left | the next free block is claimed |
-//! | a later block is empty, and the others have twice as many free | it rests: no container gets an address of it |
-//! | it has rested, and is empty still | it is given back |
+//! | no container has an address of a later block, and the others have twice as many free | it rests: no container gets an address of it, and names keep theirs apart from it |
+//! | it has rested, and no container has an address of it still | it is given back |
 
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, Revision, View, book};
-use model::{AddressPin, Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
+use model::{AddressPin, Error, IpNet, Kind, NetworkName, PinState, Result, SharedNetwork};
 
 use super::State;
 use super::keep::Keeper;
@@ -49,7 +49,7 @@ impl Keeper<'_> {
         if self.hosts.lock().attached.is_none() {
             return Ok(local);
         }
-        if self.is_low(&local, name, 1) {
+        if self.is_low(&local, name) {
             self.grow(etcd, view, member, name)?;
             local = self.present(view, member, (name, network), Some(local.block))?;
         }
@@ -137,8 +137,11 @@ impl Keeper<'_> {
         member: &Member,
         name: &NetworkName,
     ) -> Result<()> {
-        let mut resting = self.resting.keys().filter(|(of, _)| of == name);
-        if let Some(key) = resting.next().cloned() {
+        // That an older one is given back may have been written without an answer.
+        let is_ours = |since: &Instant| since.elapsed() < REST;
+        let mut resting =
+            self.resting.iter().filter(|((of, _), since)| of == name && is_ours(since));
+        if let Some(key) = resting.next().map(|(key, _)| key.clone()) {
             self.resting.remove(&key);
             return Ok(());
         }
@@ -160,7 +163,9 @@ impl Keeper<'_> {
         for block in &local.more {
             let more = local.more.iter().copied().filter(|net| net != block).collect();
             let without = Local { more, ..local.clone() };
-            if self.used(&local.network, name, *block) == 0 && !self.is_low(&without, name, 2) {
+            let is_needed = self.needed(&local.network, name, *block) > 0;
+            let is_left = !is_needed && self.has_room(&without, name);
+            if is_left && self.part((view, member), (name, local), *block)? {
                 self.resting.insert((name.clone(), *block), Instant::now());
                 return Ok(());
             }
@@ -173,13 +178,48 @@ impl Keeper<'_> {
             self.defer(name, block);
             return Ok(());
         }
-        self.resting.remove(&(name.clone(), block));
-        self.deferred.remove(&(name.clone(), block));
-        if self.used(&local.network, name, block) == 0 && local.block != block {
+        let is_free = self.needed(&local.network, name, block) == 0
+            && local.block != block
+            && self.part((view, member), (name, local), block)?;
+        if is_free {
+            // Without an answer it rests on, and is given back again.
             book::give_up_block(etcd, name, &member.name, block)?;
             view.blocks.remove(&(name.clone(), block));
         }
+        self.resting.remove(&(name.clone(), block));
+        self.deferred.remove(&(name.clone(), block));
         Ok(())
+    }
+
+    /// Has names keep their addresses of a block apart from it, as this host keeps those outside its blocks; whether they
+    /// do. Not before the other hosts know whose they are: the next one that has the block leases all others.
+    fn part(
+        &self,
+        (view, member): (&View, &Member),
+        (name, local): (&NetworkName, &Local),
+        block: IpNet,
+    ) -> Result<bool> {
+        if !local.network.sticky {
+            return Ok(true);
+        }
+        let parted = self.daemon.context_pool.with(|host_context| {
+            let engine = host_context.engine();
+            let kept = engine.addresses.kept_for_names(std::iter::once(name))?.into_iter();
+            let kept = kept.map(|(_, address, owner)| (address, owner));
+            let kept: Vec<_> = kept
+                .filter(|(address, _)| local.network.block_with(*address) == Some(block))
+                .collect();
+            let is_known = |address| view.pinned(name, address) == Some(&member.name);
+            match kept.iter().all(|(address, _)| is_known(*address)) {
+                true => engine.addresses.keep_apart(name, &kept),
+                false => Ok(false),
+            }
+        });
+        match parted {
+            // A process of this host is faster: the block stays for now.
+            Err(error) if error.kind() == Kind::TryAgain => Ok(false),
+            parted => parted,
+        }
     }
 
     /// Lets a block rest on, and says so once.
@@ -202,27 +242,42 @@ impl Keeper<'_> {
         })
     }
 
-    /// Whether at most a sixteenth of its addresses, or one, is left, `times` over.
-    fn is_low(&self, local: &Local, name: &NetworkName, times: usize) -> bool {
-        // A block of IPv6 has more addresses than can be counted.
-        let all = local.blocks().map(|block| local.capacity(block));
-        let all = all.fold(0, usize::saturating_add);
-        let used: usize = local.blocks().map(|block| self.taken(&local.network, name, block)).sum();
-        all.saturating_sub(used) <= (all / LOW).max(1) * times
+    /// Whether at most a sixteenth of its addresses, or one, is left to containers.
+    fn is_low(&self, local: &Local, name: &NetworkName) -> bool {
+        let state = self.hosts.lock();
+        is_low(local, 1, |block| taken(&state, (&local.network, name, block)))
     }
 
-    /// How many addresses of a block containers have, here or elsewhere: of the family of which they have more.
-    fn taken(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
-        taken(&self.hosts.lock(), (network, name, block))
+    /// Whether twice as many are left beside what names keep: nothing of that is forgotten for want of a block.
+    fn has_room(&self, local: &Local, name: &NetworkName) -> bool {
+        let state = self.hosts.lock();
+        !is_low(local, 2, |block| count(&state, (&local.network, name, block), |_| true))
     }
 
-    /// The same with those that names keep.
-    fn used(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
-        count(&self.hosts.lock(), (network, name, block), |_| true)
+    /// How many addresses of a block need it.
+    fn needed(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
+        needed(&self.hosts.lock(), (network, name, block))
     }
 }
 
-/// What names keep here is no reason for another block: they are forgotten where this one is full.
+/// Whether at most a sixteenth of its addresses, or one, is left, `times` over.
+fn is_low(local: &Local, times: usize, used: impl Fn(IpNet) -> usize) -> bool {
+    // A block of IPv6 has more addresses than can be counted.
+    let all = local.blocks().map(|block| local.capacity(block));
+    let all = all.fold(0, usize::saturating_add);
+    let used: usize = local.blocks().map(used).sum();
+    all.saturating_sub(used) <= (all / LOW).max(1) * times
+}
+
+/// What a name keeps is a host's by its pin: whose the block is makes no difference, unless it is asked for just now.
+fn needed(state: &State, of: (&SharedNetwork, &NetworkName, IpNet)) -> usize {
+    count(state, of, |pin| {
+        pin.name.is_none() || pin.wanted.is_some() || pin.state != PinState::Granted
+    })
+}
+
+/// How many addresses of a block containers have, here or elsewhere: of the family of which they have more. What names
+/// keep here is no reason for another block: they are forgotten where this one is full.
 fn taken(state: &State, of: (&SharedNetwork, &NetworkName, IpNet)) -> usize {
     let own = state.member.as_ref().map(|member| &member.name);
     count(state, of, |pin| pin.name.is_none() || Some(&pin.host) != own)
@@ -303,6 +358,8 @@ mod tests {
         assert_eq!(taken(&state, of), 4);
         state.attached = None;
         assert_eq!((taken(&state, of), count(&state, of, |_| true)), (3, 4));
+        // The block goes without what names keep, also elsewhere, but not what is asked for.
+        assert_eq!(needed(&state, of), 2);
         let other = (&network, &name, "10.8.10.0/24".parse().unwrap());
         assert_eq!(count(&state, other, |_| true), 0);
     }

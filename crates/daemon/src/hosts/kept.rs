@@ -130,6 +130,37 @@ impl Keeper<'_> {
         Ok(())
     }
 
+    /// What has come back to the host of its block is kept as any other address of it: it is forgotten where the block is
+    /// full, and an operator can end it. Not where the block is about to be given back.
+    pub(super) fn return_names(
+        &self,
+        view: &View,
+        member: &Member,
+        (noted, names): (&[Place], &Names),
+    ) -> Result<()> {
+        for place in noted.iter().filter(|place| !self.is_fresh(place)) {
+            let network = view.networks.get(&place.0);
+            let block = network.and_then(|network| network.block_with(place.1));
+            let (Some(block), Some(name)) = (block, names.get(place)) else { continue };
+            let block = (place.0.clone(), block);
+            let holder = view.blocks.get(&block).map(|(holder, _)| holder);
+            let is_own = [holder, view.pinned(&place.0, place.1)] == [Some(&member.name); 2];
+            if !is_own || self.resting.contains_key(&block) {
+                continue;
+            }
+            let kept = (place.1, name.clone());
+            let returned = self
+                .daemon
+                .context_pool
+                .with(|host_context| host_context.engine().addresses.keep_within(&place.0, &kept));
+            match returned {
+                Err(error) if error.kind() == Kind::TryAgain => {}
+                returned => returned?,
+            }
+        }
+        Ok(())
+    }
+
     /// Tells the others what names keep here.
     pub(super) fn publish_names(
         &mut self,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use engine::Shared;
@@ -108,12 +107,6 @@ impl Local {
         std::iter::once(self.block).chain(self.more.iter().copied())
     }
 
-    /// Whether an address is in one of them.
-    pub(super) fn has(&self, address: IpAddr) -> bool {
-        let block = self.network.block_with(address);
-        block.is_some_and(|block| self.blocks().any(|own| own == block))
-    }
-
     /// How many addresses containers can have in a block.
     pub(super) fn capacity(&self, block: IpNet) -> usize {
         let range = self.range(block);
@@ -206,13 +199,14 @@ pub(super) fn made(place: &Path) -> Result<BTreeMap<NetworkName, Local>> {
     Ok(made)
 }
 
-/// Removes a network from this host. `Conflict` while it is used.
+/// Removes a network from this host, with what names keep on it. `Conflict` while it is used.
 pub(super) fn remove(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
     match host_context.engine().networks.remove(name, false) {
         Ok(()) => {}
         Err(error) if error.kind() == Kind::NotFound => {}
         Err(error) => return Err(error),
     }
+    host_context.engine().addresses.forget_names(name)?;
     member::remove(&path(place, name))
 }
 

@@ -35,7 +35,7 @@ impl Keeper<'_> {
             Ok(local) => local,
         };
         // Addresses of these blocks that others have are kept from containers first.
-        let kept = self.keep_for_others(etcd, view, member, (name, &local));
+        let kept = self.keep_for_others(etcd, view, member, name);
         if let Err(error) = &kept {
             let known = local::made(&self.hosts.place)?.remove(name);
             match known.filter(|known| known.is_same(&local)) {

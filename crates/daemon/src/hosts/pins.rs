@@ -17,7 +17,6 @@ use model::{AddressPin, Error, Holder, HostName, NetworkName, PinState, Result, 
 use super::Attached;
 use super::address_lock::Place;
 use super::keep::Keeper;
-use super::local::Local;
 use super::member::Member;
 
 /// How long an address is this host's without a container that has it: one is being made.
@@ -30,13 +29,17 @@ impl Keeper<'_> {
         etcd: &Etcd,
         view: &View,
         member: &Member,
-        (name, local): (&NetworkName, &Local),
+        name: &NetworkName,
     ) -> Result<()> {
         let theirs: Vec<_> = view
             .pins
             .iter()
             .filter(|((of, address), (pin, _))| {
-                of == name && pin.host != member.name && local.has(*address)
+                // Also of a block that rests: a process may still get an address of it.
+                let block = view.block_with(of, *address);
+                of == name
+                    && pin.host != member.name
+                    && block.is_some_and(|(holder, _)| *holder == member.name)
             })
             .collect();
         // What goes from one of them to another is not free in between, nor what goes from this host to one of them:
@@ -186,11 +189,12 @@ impl Keeper<'_> {
         self.sweep(view, member)?;
         let noted =
             self.daemon.context_pool.with(|host_context| host_context.engine().addresses.pins())?;
-        for (network, address) in noted {
-            if view.pinned(&network, address) != Some(&member.name) {
-                self.settle_lost(etcd, view, member, &(network, address))?;
+        for place in &noted {
+            if view.pinned(&place.0, place.1) != Some(&member.name) {
+                self.settle_lost(etcd, view, member, place)?;
             }
         }
+        self.return_names(view, member, (&noted, &names))?;
         self.forget_names(view, member, &names)?;
         self.publish_names(etcd, view, member, names)
     }

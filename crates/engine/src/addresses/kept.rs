@@ -216,6 +216,17 @@ fn is_kept(reservation: &Reservation, name: &OwnerName) -> bool {
 /// Whether a reservation ends with what a name keeps on a network: an operator's own stays, and so does another network's,
 /// of which the record of the other hosts may speak wrongly.
 fn is_ending(reservation: &Reservation, network: &NetworkName, name: &OwnerName) -> bool {
-    let is_learned = reservation.learned && reservation.owner.as_ref() == Some(name);
-    reservation.network.as_ref() == Some(network) && (is_agreed(reservation) || is_learned)
+    let is_agreed = reservation.network.as_ref() == Some(network) && is_agreed(reservation);
+    is_agreed || is_learned(reservation, network, name)
+}
+
+/// Whether a reservation was learned for a name of a network.
+pub(super) fn is_learned(
+    reservation: &Reservation,
+    network: &NetworkName,
+    name: &OwnerName,
+) -> bool {
+    reservation.learned
+        && reservation.network.as_ref() == Some(network)
+        && reservation.owner.as_ref() == Some(name)
 }

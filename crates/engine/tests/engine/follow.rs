@@ -189,6 +189,72 @@ fn what_another_host_has_is_kept_for_it_whatever_it_was_kept_for_here() {
     assert_eq!(engine.addresses.given_to_hosts().unwrap().len(), 2);
 }
 
+/// The block of an address is given back, and taken again.
+#[test]
+fn what_a_name_keeps_goes_apart_from_its_block_and_back() {
+    let (world, network) = (World::new(), front());
+    let many = Many { world: &world, gives: None, asked: RefCell::default() };
+    let engine = Engine::new(&world.store, &world.dataplane, &world.directory, &many);
+    let db: OwnerName = "db".parse().unwrap();
+    let own: IpAddr = [10, 0, 0, 2].into();
+    assert_eq!(ip(&engine.attachments.attach(&of(&network, "a")).unwrap()), "10.0.0.2");
+    engine.links.detach(&of(&network, "a")).unwrap();
+    let kept = (own, db.clone());
+    for _ in 0..2 {
+        assert!(engine.addresses.keep_apart(&network.name, std::slice::from_ref(&kept)).unwrap());
+        assert_eq!(engine.addresses.pins().unwrap(), [(network.name.clone(), own)]);
+    }
+    assert_eq!(names(&engine, &network), [(network.name.clone(), own, db.clone())]);
+    // The host has another block by now.
+    let mut moved = network.clone();
+    if let Ipam::Book { pools } = &mut moved.ipam {
+        let range = &mut pools[0].ranges[0];
+        (range.first, range.last) = ([10, 0, 0, 34].into(), [10, 0, 0, 47].into());
+    }
+    assert_eq!(ip(&engine.attachments.attach(&of(&moved, "b")).unwrap()), "10.0.0.2");
+    engine.links.detach(&of(&moved, "b")).unwrap();
+    engine.addresses.unreserve_address(&Space::Host, own).unwrap_err();
+    for _ in 0..2 {
+        engine.addresses.keep_within(&network.name, &kept).unwrap();
+        assert_eq!(engine.addresses.pins().unwrap(), []);
+    }
+    assert_eq!(ip(&engine.attachments.attach(&of(&network, "c")).unwrap()), "10.0.0.2");
+    engine.links.detach(&of(&network, "c")).unwrap();
+    // Where an operator has reserved one of them, all stay as they are.
+    let (reserved, web): (IpAddr, OwnerName) = ([10, 0, 0, 9].into(), "web".parse().unwrap());
+    let owner = Some((network.name.clone(), web.clone()));
+    engine.addresses.reserve_address(&Space::Host, reserved, owner).unwrap();
+    let both = [kept, (reserved, web)];
+    assert!(!engine.addresses.keep_apart(&network.name, &both).unwrap());
+    assert_eq!(engine.addresses.pins().unwrap(), []);
+    engine.addresses.unreserve_address(&Space::Host, own).unwrap();
+}
+
+#[test]
+fn names_are_forgotten_with_their_network() {
+    let (world, network) = (World::new(), front());
+    let there: IpAddr = [10, 0, 0, 200].into();
+    let many = Many { world: &world, gives: Some(there), asked: RefCell::default() };
+    let engine = Engine::new(&world.store, &world.dataplane, &world.directory, &many);
+    for container in ["a", "b"] {
+        engine.attachments.attach(&of(&network, container)).unwrap();
+    }
+    for container in ["a", "b"] {
+        engine.links.detach(&of(&network, container)).unwrap();
+    }
+    let (reserved, web): (IpAddr, OwnerName) = ([10, 0, 0, 9].into(), "web".parse().unwrap());
+    let owner = Some((network.name.clone(), web.clone()));
+    engine.addresses.reserve_address(&Space::Host, reserved, owner).unwrap();
+    assert_eq!(names(&engine, &network).len(), 3);
+    for _ in 0..2 {
+        engine.addresses.forget_names(&network.name).unwrap();
+        assert_eq!(names(&engine, &network), [(network.name.clone(), reserved, web.clone())]);
+    }
+    // Nobody keeps the one of its block; what the others gave ends with their record of it.
+    engine.addresses.reserve_address(&Space::Host, [10, 0, 0, 2].into(), None).unwrap();
+    assert_eq!(engine.addresses.pins().unwrap(), [(network.name.clone(), there)]);
+}
+
 fn names(engine: &Engine<'_>, network: &Network) -> Vec<(NetworkName, IpAddr, OwnerName)> {
     engine.addresses.kept_for_names([&network.name].into_iter()).unwrap()
 }
