@@ -25,6 +25,7 @@ mod names;
 mod network;
 mod own;
 mod pins;
+mod returned;
 mod routes;
 mod runtimes;
 mod six;
