@@ -10,7 +10,7 @@ const STATE: &str = "/var/lib/spoke";
 /// that came is made. No address has two holders.
 #[test]
 fn a_host_with_an_older_state_is_a_member_as_before() {
-    let segment = Segment::new();
+    let mut segment = Segment::new();
     let [mut a, b, c] = segment.cluster(["a", "b", "c"]);
     for network in ["front --subnet 10.99.0.0/25 --block 29", "gone"] {
         a.spoke(&format!("network create --hosts all --sticky {network}"));
@@ -45,7 +45,14 @@ fn a_host_with_an_older_state_is_a_member_as_before() {
     }
     a.kill();
     a.sh(&format!("rm -r {STATE}; cp -a /world/older {STATE}"));
+    // Before it hears anything its name has what it had then.
+    segment.stop_etcd();
     a.start();
+    assert_eq!(a.attach("front", "db"), db[0]);
+    segment.start_etcd();
+    until(&a.world, "! ip -n db link show eth0 2>/dev/null");
+    assert_eq!(a.sh("grep -c '\"event\":\"lease-lost\"' /run/spoke/events"), "1\n");
+    a.sh("ip netns del db");
     until(&a.world, "/opt/cni/bin/spoke network inspect came >/dev/null 2>&1");
     until(&a.world, "! /opt/cni/bin/spoke network inspect gone 2>/dev/null");
     for address in [&db[0], free] {
