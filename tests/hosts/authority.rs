@@ -1,5 +1,7 @@
 //! The cluster's own authority is changed while containers talk, daemons are killed and a host is lost.
 
+use serde_json::Value;
+
 use crate::bed::{Host, Segment, join, token, until, until_reached};
 use crate::flow::Flow;
 
@@ -136,8 +138,10 @@ fn a_lost_host_is_left_out_and_a_stranger_is_refused() {
     until(&b.world, "/opt/cni/bin/spoke host remove --force b");
     until(&b.world, &format!("{LS} | grep -q 'in no cluster'"));
     // The server of etcd begins anew with the certificate that was revoked.
-    until(&a.world, "/opt/cni/bin/spoke host token create >/dev/null");
-    join(&a.world, &b.world, "b");
+    until(&a.world, "/opt/cni/bin/spoke host token create -o json >/world/token");
+    let made: Value = serde_json::from_str(&a.sh("cat /world/token")).expect("JSON");
+    let token = made["token"].as_str().expect("a text");
+    until(&b.world, &format!("/opt/cni/bin/spoke host join --name b {token}"));
     until(&a.world, &format!("{LS} | grep -q '^b .* up'"));
 }
 
