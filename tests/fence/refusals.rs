@@ -41,10 +41,7 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     bed.spoke("network connect theirs agent");
     bed.spoke("network disconnect theirs agent");
 
-    // A container's address, though it is a public one.
-    bed.spoke("network create --subnet 203.0.114.0/24 public");
-    bed.spoke("network connect --ip 203.0.114.9 public agent");
-
+    has_public_addresses(&bed);
     let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{
         "type": "spoke", "bridge": "br-pods", "egress": ["*.allowed.example:443", "203.0.113.20:5432"],
         "ipam": {"ranges": [[{"subnet": "10.81.7.0/24"}]]},
@@ -61,6 +58,8 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
         ("tcp 203.0.113.20 5432", "open"),
         ("ask 10.81.7.1 evil.example", "NXDOMAIN"),
         ("ask 10.81.7.1 public.allowed.example", "nothing"),
+        ("ask 10.81.7.1 led.allowed.example", "nothing"),
+        ("ask 10.81.7.1 led-later.allowed.example", "nothing"),
         ("tcp 203.0.113.99 443", "shut"),
         ("tcp 10.81.7.1 8022", "shut"),
         ("tcp 10.81.1.1 8022", "shut"),
@@ -83,6 +82,16 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     own_rules_outlive_the_network_s(&mut bed, &list);
     bed.spoke("network rm pods foreign theirs agents");
     until(&bed.world, "! nft list table inet spoke_fence >/dev/null 2>&1");
+}
+
+/// A container's addresses, though they are public ones. Of the second network the host has no subnet: what may come is
+/// as good as what is there.
+#[track_caller]
+fn has_public_addresses(bed: &Bed) {
+    bed.spoke("network create --subnet 203.0.114.0/24 public");
+    bed.spoke("network connect --ip 203.0.114.9 public agent");
+    bed.spoke("network create -d ptp --subnet 203.0.115.0/24 led");
+    bed.spoke("network connect --ip 203.0.115.9 led agent");
 }
 
 /// The administrator removes "egress" from the configuration while one pod has the network's rules, and another one

@@ -19,12 +19,12 @@ use linux::filter::fence::{self, Fenced, Opening, Own, Sent};
 use model::{DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
-use self::near::Near;
+use self::near::Surroundings;
 use super::memory::{self, Memory};
 use super::records::Records;
 
-/// How long the host's addresses are taken for known.
-const FRESH: Duration = Duration::from_secs(1);
+/// In which time names of one container are counted that are reported ([`REPORTED`]).
+const COUNTED: Duration = Duration::from_secs(1);
 /// How often others may change the ruleset first.
 const ATTEMPTS: usize = 64;
 /// No attempt begins later than this: the others whose answers open something wait meanwhile.
@@ -48,7 +48,7 @@ pub(crate) struct FenceGate {
     /// What memory has not forgotten yet, because it was locked. It is locked for moments only.
     gone: Mutex<Vec<Gone>>,
     records: Mutex<Records>,
-    host: Mutex<Option<(Instant, Near)>>,
+    near: Mutex<Surroundings>,
     table: Mutex<Option<Arc<RwLock<Table>>>>,
     file: EventFile,
     reported: Mutex<HashMap<IpAddr, (Instant, u32, String)>>,
@@ -68,6 +68,7 @@ impl FenceGate {
     /// What is refused is written beside the file of events.
     pub(crate) fn new(config: &Config, counts: Arc<Counts>) -> Self {
         let (runtime, state) = (config.store.runtime.clone(), config.store.state.clone());
+        let near = Surroundings::new(runtime.clone(), state.clone());
         Self {
             socket: Mutex::default(),
             memory: Mutex::default(),
@@ -75,7 +76,7 @@ impl FenceGate {
             flows: Mutex::default(),
             gone: Mutex::default(),
             records: Mutex::new(Records::new(runtime, state)),
-            host: Mutex::default(),
+            near: Mutex::new(near),
             table: Mutex::default(),
             file: EventFile::new(path(&config.events.path)),
             reported: Mutex::default(),
@@ -94,17 +95,6 @@ impl FenceGate {
         let places =
             |table: &RwLock<Table>| table.read().unwrap_or_else(PoisonError::into_inner).places();
         table.as_deref().map(places).unwrap_or_default()
-    }
-
-    /// What is near this host says. Where it cannot be read, everything is. The table of names is locked by who asks.
-    fn near(&self, says: impl Fn(&Near) -> bool) -> bool {
-        let mut host = locked(&self.host);
-        let is_fresh = host.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
-        if !is_fresh {
-            let Ok(near) = Near::read() else { return true };
-            *host = Some((Instant::now(), near));
-        }
-        host.as_ref().is_none_or(|(_, near)| says(near))
     }
 
     /// What an earlier life of the daemon opened.
@@ -291,10 +281,10 @@ impl FenceGate {
         let now = Instant::now();
         let mut reported = locked(&self.reported);
         if reported.len() > SOURCES {
-            reported.retain(|_, (at, ..)| now.saturating_duration_since(*at) < FRESH);
+            reported.retain(|_, (at, ..)| now.saturating_duration_since(*at) < COUNTED);
         }
         let entry = reported.entry(refusal.source).or_insert((now, 0, String::new()));
-        if now.saturating_duration_since(entry.0) >= FRESH {
+        if now.saturating_duration_since(entry.0) >= COUNTED {
             *entry = (now, 0, String::new());
         }
         let key = format!("{} {:?}", refusal.name, refusal.why);
@@ -342,11 +332,12 @@ fn ways(memory: &mut Memory, judged: &Judged) -> Vec<(Opening, Vec<DomainName>)>
 
 impl Gate for FenceGate {
     fn is_host(&self, address: IpAddr) -> bool {
-        self.near(|near| near.is_host(address))
+        // What cannot be read may be. The table of names is locked by who asks.
+        locked(&self.near).now().map_or(true, |near| near.is_host(address))
     }
 
     fn is_near(&self, address: IpAddr) -> bool {
-        self.near(|near| near.has(address))
+        locked(&self.near).now().and_then(|near| near.has(address)).unwrap_or(true)
     }
 
     fn open(&self, judged: &Judged) -> Result<()> {

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use ::names::{Holder, Judged};
 use engine::port::{Key, Prefix, Record, Store};
 use linux::filter::fence::{Opening, Own};
-use model::{Attachment, DomainName, Error, Fence, IfName, Layer, NetworkName, Phase, Result};
+use model::{
+    Attachment, Bridge, DomainName, Error, Fence, Gateway, IfName, IpNet, Layer, LinkKind,
+    NetworkName, Phase, Result, Wiring,
+};
 use store::{Embedded, Roots};
 
 /// The records, opened when they are first read.
@@ -113,6 +116,24 @@ impl Records {
         Ok(Some(all))
     }
 
+    /// The subnets of the networks that this host routes, where it knows them.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn routed(&mut self) -> Result<Vec<IpNet>> {
+        let mut all = Vec::new();
+        for prefix in [Prefix::Networks, Prefix::Configured] {
+            for (_, held) in self.store()?.list(&prefix)? {
+                let Record::Network(network) = held.record else { continue };
+                if is_routed(&network.wiring) {
+                    let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+                    all.extend(ranges.map(|range| range.subnet.trunc()));
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Whether a record of an attachment is damaged: which rules its container has is unknown then.
     ///
     /// # Errors
@@ -140,6 +161,15 @@ impl Records {
         }
         Ok(None)
     }
+}
+
+/// Whether packets to its containers go by this host.
+fn is_routed(wiring: &Wiring) -> bool {
+    let kind = wiring.link.as_ref().map(|link| &link.kind);
+    let is_gateway = |bridge: &Bridge| bridge.gateway != Gateway::None;
+    let is_led = matches!(kind, Some(LinkKind::Ptp(_)))
+        || kind.and_then(LinkKind::bridge).is_some_and(is_gateway);
+    is_led && wiring.address_space.is_none()
 }
 
 /// The rules that a container has alone, as long as something of its interface may be there.

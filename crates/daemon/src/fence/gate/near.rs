@@ -1,25 +1,57 @@
-//! What no name outside leads to: this host, and the containers on its bridges.
+//! What no name outside leads to: this host, and the containers that it routes to.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use linux::identity::is_ours_by;
 use model::{IpNet, Result};
 use netlink::{Links, Socket};
 
-/// This host's addresses, and the subnets of the bridges that lead to containers.
-#[derive(Debug)]
+use crate::serve::fence::records::Records;
+
+/// How long what was read is taken for known.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What is near this host, and where that is read.
+pub(super) struct Surroundings {
+    /// Not those that are asked when something is opened: nobody waits for these here.
+    records: Records,
+    known: Option<(Instant, Near)>,
+}
+
+impl Surroundings {
+    pub(super) fn new(runtime: PathBuf, state: PathBuf) -> Self {
+        Self { records: Records::new(runtime, state), known: None }
+    }
+
+    /// As of a moment ago.
+    ///
+    /// # Errors
+    /// Where the kernel or the records cannot be asked.
+    pub(super) fn now(&mut self) -> Result<&mut Near> {
+        let known = self.known.take().filter(|(at, _)| at.elapsed() < FRESH);
+        let known = match known {
+            Some(known) => known,
+            None => (Instant::now(), Near::read(&mut self.records)?),
+        };
+        Ok(&mut self.known.insert(known).1)
+    }
+}
+
+/// This host's addresses, and the subnets that it routes to containers.
 pub(super) struct Near {
     addresses: BTreeSet<IpAddr>,
     subnets: BTreeSet<IpNet>,
+    /// The interfaces that lead to containers.
+    ours: BTreeSet<u32>,
+    socket: Socket,
 }
 
 impl Near {
-    /// As of now. The bridges are those that Spoke made or has ports on.
-    ///
-    /// # Errors
-    /// Where the kernel cannot be asked.
-    pub(super) fn read() -> Result<Self> {
+    /// The interfaces are those that Spoke made in this host, and bridges on which it has ports.
+    fn read(records: &mut Records) -> Result<Self> {
         let mut socket = Socket::route()?;
         let links = socket.links(Links::default())?;
         let ours = links.iter().filter(|link| is_ours_by(link.group));
@@ -27,10 +59,11 @@ impl Near {
             ours.flat_map(|link| [Some(link.index), link.master]).flatten().collect();
         let held = socket.addresses(None)?;
         let gateways = held.iter().filter(|it| ours.contains(&it.link)).map(|it| it.address);
-        Ok(Self {
-            subnets: gateways.map(|it| it.trunc()).collect(),
-            addresses: held.iter().map(|it| it.address.addr()).collect(),
-        })
+        let mut subnets: BTreeSet<IpNet> = gateways.map(|it| it.trunc()).collect();
+        // Of ptp the host has no subnet, and of a bridge only while it is there.
+        subnets.extend(records.routed()?);
+        let addresses = held.iter().map(|it| it.address.addr()).collect();
+        Ok(Self { addresses, subnets, ours, socket })
     }
 
     /// Whether an address is this host's.
@@ -39,7 +72,18 @@ impl Near {
     }
 
     /// Whether an address is this host's, or a container's.
-    pub(super) fn has(&self, address: IpAddr) -> bool {
-        self.is_host(address) || self.subnets.iter().any(|it| it.contains(&address))
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub(super) fn has(&mut self, address: IpAddr) -> Result<bool> {
+        let is_known = self.is_host(address) || self.subnets.iter().any(|it| it.contains(&address));
+        Ok(is_known || self.is_led(address)?)
+    }
+
+    /// Whether a route leads to it by such an interface, and by no router there: that may be one to everywhere.
+    fn is_led(&mut self, address: IpAddr) -> Result<bool> {
+        let route = self.socket.entry_to(address)?;
+        let on_link = route.filter(|it| it.gateway.is_none() && it.dst.prefix_len() > 0);
+        Ok(on_link.and_then(|it| it.link).is_some_and(|link| self.ours.contains(&link)))
     }
 }
