@@ -5,7 +5,7 @@ use tests::{Answer, Cni, Plugins, Serve, World};
 
 use crate::bed::{RULES, SPOKE, attempts, listen, prepare, until};
 use crate::outside;
-use crate::rows::{ASKED, LADEN, LINK, Row, SENT};
+use crate::rows::{ASKED, LADEN, LINK, MATES, Row, SENT};
 
 /// The containers of one runtime, as `rows.rs` says where they are: the paths of their network namespaces.
 #[derive(Clone, Copy)]
@@ -68,11 +68,65 @@ pub(crate) fn nothing_gets_out(world: &World, containers: &Containers<'_>) {
         assert!(!outside::was_asked(world, name), "the world was asked for {name}");
     }
     asked_as_spoke_writes(world, agent);
+    comes_to(world, containers.mate, MATES, None);
     comes_to(world, agent, SENT, None);
+    nobody_was_misled(world, containers);
     comes_to(world, agent, LINK, None);
+    has_one_hardware_address(world, agent);
     parts_are_waited_for(world, agent);
     only_that_has_come(world);
     all_was_told(world);
+    who_forged_is_told(world, agent);
+}
+
+#[track_caller]
+fn hardware_address(world: &World, netns: &str) -> String {
+    let link = world.sh(&format!("nsenter --net={netns} ip -o link show dev eth0"));
+    let address = link.split("link/ether ").nth(1).and_then(|it| it.split(' ').next());
+    address.expect("a hardware address").to_owned()
+}
+
+/// To the host and to its neighbour the container has its own addresses, and nobody has those that it made up.
+#[track_caller]
+fn nobody_was_misled(world: &World, containers: &Containers<'_>) {
+    let own = hardware_address(world, containers.agent);
+    let bridge = "$(ip -o route show 10.81.1.0/24 | sed 's/.* dev //; s/ .*//')";
+    let mate = format!("nsenter --net={} ip neighbour show dev eth0", containers.mate);
+    for command in [format!("ip neighbour show dev {bridge}"), mate] {
+        let known = world.sh(&command);
+        let is_true = |line: &&str| {
+            let address = line.split(' ').next().unwrap_or_default();
+            address.starts_with("fe80:") || ["10.81.1.9", "fd81:1::9"].contains(&address)
+        };
+        let wrong: Vec<&str> =
+            known.lines().filter(|it| it.contains(&own)).filter(|it| !is_true(it)).collect();
+        assert!(wrong.is_empty(), "{command}: {wrong:?}");
+        assert!(!known.contains("::200 ") && !known.contains(".200 "), "{command}: {known}");
+    }
+}
+
+/// Root inside gives its interface another hardware address.
+#[track_caller]
+fn has_one_hardware_address(world: &World, netns: &str) {
+    let own = hardware_address(world, netns);
+    for (address, row) in [
+        ("02:00:00:00:00:63", ("changed", "tcp 203.0.113.20 5432", "shut")),
+        (own.as_str(), ("changed-back", "tcp 203.0.113.20 5432", "open")),
+    ] {
+        world.sh(&format!("nsenter --net={netns} ip link set dev eth0 address {address}"));
+        comes_to(world, netns, &[row], None);
+    }
+}
+
+/// It is not told of the neighbour in whose name it was.
+#[track_caller]
+fn who_forged_is_told(world: &World, netns: &str) {
+    comes_to(world, netns, &[("told", "spoof 10.81.1.8 203.0.113.97 8443", "sent")], None);
+    let told = format!("{SPOKE} denied | grep 203.0.113.97");
+    until(world, &format!("{told} >/tmp/told"));
+    let told = world.sh("cat /tmp/told");
+    assert!(told.contains("agent") && told.contains("own addresses"), "{told}");
+    assert!(!told.contains("mate"), "{told}");
 }
 
 /// A host as open as one can be: it goes by the way that a packet names, bridged packets are filtered (as where

@@ -215,10 +215,21 @@ fn it_stays_shut_whatever_happens() {
         bed.all("agent", &[("tcp 203.0.113.99 443", "shut"), ("tcp 203.0.113.8 853", "open")]);
     }
     until(&bed.world, "/opt/cni/bin/spoke events | grep -q 'fences of networks'");
+    ports_are_checked_again(&bed);
     // Stopped for good, it leaves the fence shut.
     bed.serve.take().expect("it runs").stop();
     bed.all("agent", &[("tcp 203.0.113.99 443", "shut"), ("udp 203.0.113.8 53", "shut")]);
     assert!(!bed.was_asked("evil.example"));
+}
+
+/// What keeps containers from their neighbours' names is put back, too.
+#[track_caller]
+fn ports_are_checked_again(bed: &Bed) {
+    for lost in ["delete table bridge spoke", "flush chain bridge spoke genuine"] {
+        bed.world.sh(&format!("nft {lost}"));
+        until(&bed.world, "nft list set bridge spoke bound 2>/dev/null | grep -q veth");
+        until(&bed.world, "nft list chain bridge spoke genuine 2>/dev/null | grep -q spoofed");
+    }
 }
 
 /// The processor time of the daemon, in hundredths of a second.

@@ -82,11 +82,34 @@ def by_frame(source, address, port, by):
 
 
 def segment(source, address, ports, flags, sequence=(1000, 0)):
-    """One of TCP, over IPv6."""
+    """One of TCP. What is added up beside it is the same for IPv4 and IPv6."""
     body = struct.pack("!HHIIBBHHH", *ports, *sequence, 0x50, flags, 1000, 0, 0)
-    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, address)
+    ends = socket.inet_pton(family(source), source) + socket.inet_pton(family(address), address)
     total = checksum(ends + struct.pack("!IxxxB", len(body), 6) + body)
     return body[:16] + struct.pack("!H", total) + body[18:]
+
+
+def begins(source, address, port, by):
+    """The first segment of a connection, in the name of SOURCE."""
+    body = segment(source, address, (41998, int(port)), 2)
+    packet = six(source, address, body, header=6) if ":" in source else four(source, address, body, protocol=6)
+    return emit(by, packet)
+
+
+def asks(source, target):
+    """Asks TARGET for its hardware address, in the name of SOURCE (RFC 826, RFC 4861): it remembers who asks."""
+    to = hardware_address(target)
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
+        link.bind(("eth0", 0))
+        own = link.getsockname()[4]
+    if ":" not in source:
+        head = struct.pack("!HHBBH", 1, 0x800, 6, 4, 1)
+        return frame(to, b"\x08\x06" + head + own + socket.inet_aton(source) + bytes(6) + socket.inet_aton(target))
+    body = struct.pack("!BBHI", 135, 0, 0, 0) + socket.inet_pton(socket.AF_INET6, target) + b"\1\1" + own
+    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, target)
+    total = checksum(ends + struct.pack("!IxxxB", len(body), 58) + body)
+    body = body[:2] + struct.pack("!H", total) + body[4:]
+    return frame(to, b"\x86\xdd" + six(source, target, body, 255, 58))
 
 
 def fragment(following):

@@ -85,6 +85,12 @@ pub(crate) const ASKED: &[Row] = &[
     ),
 ];
 
+/// What opens something for the neighbour alone.
+pub(crate) const MATES: &[Row] = &[
+    ("mates", "ask 10.81.1.1 mates.allowed.example", "203.0.113.38"),
+    ("mates-six", "ask 10.81.1.1 mates.allowed.example AAAA", "2001:db8:113::38"),
+];
+
 /// Packets.
 pub(crate) const SENT: &[Row] = &[
     // What is allowed.
@@ -132,6 +138,9 @@ pub(crate) const SENT: &[Row] = &[
     ("spoofed-flow", "spoof 10.81.2.9 203.0.113.98 8443", "sent"),
     ("spoofed-flow-host", "spoof 203.0.113.254 203.0.113.98 8443", "sent"),
     ("message", "message 203.0.113.98 8443 203.0.113.254", "sent"),
+    // What its neighbour's names have led to (`MATES`).
+    ("begins-as-mate", "begins 10.81.1.8 203.0.113.38 443 10.81.1.1", "sent"),
+    ("begins-as-mate-six", "begins fd81:1::8 2001:db8:113::38 443 fd81:1::1", "sent"),
     ("spoofed-host", "spoof 203.0.113.254 203.0.113.99 443", "sent"),
     ("mdns", "udp 224.0.0.251 443", "shut"),
     ("broadcast", "udp 255.255.255.255 8022", "shut"),
@@ -199,6 +208,13 @@ pub(crate) const SENT: &[Row] = &[
     ("option-group-six", "returned 2001:db8:113::a6 ff02::1 fd81:1::1 options", "sent"),
     // What the host is to believe of the link.
     ("claims-router", "claims 203.0.113.53 10.81.1.1", "sent"),
+    // What it and neighbours are to believe of each other.
+    ("claims-gateway", "claims 10.81.1.1 10.81.1.1", "sent"),
+    ("claims-mate", "claims 10.81.1.8 10.81.1.1", "sent"),
+    ("asks-as-mate", "asks 10.81.1.8 10.81.1.1", "sent"),
+    ("asks-as-mate-six", "asks fd81:1::8 fd81:1::1", "sent"),
+    ("asks-as-nobody", "asks 10.81.1.200 10.81.1.1", "sent"),
+    ("asks-as-nobody-six", "asks fd81:1::200 fd81:1::1", "sent"),
     ("redirects", "redirects 10.81.1.9 203.0.113.53 10.81.1.1", "sent"),
     ("redirects-as-router", "redirects 203.0.113.53 203.0.113.53 10.81.1.1", "sent"),
     // The host, and other networks.

@@ -22,6 +22,8 @@ with socket.socket(family, socket.SOCK_DGRAM) as sock:
 /// Where each container's stream goes to, which no rule allows.
 const LOOSE: &str = "203.0.113.97";
 const TIGHT: &str = "203.0.113.98";
+/// Where a neighbour may go, in whose name another one sends.
+const WIDE: &str = "203.0.113.96";
 const TIGHT_SIX: &str = "2001:db8:113::98";
 
 fn stream(world: &World, namespace: &str, to: &str, from: &str) {
@@ -59,19 +61,22 @@ const RULES_OF_ROUTING: &str = "{ ip rule; ip -6 rule; } | grep -c 'iif sp-tight
 
 #[test]
 fn a_flush_lets_nothing_out_of_a_strict_network() {
-    let mut bed = Bed::new(&["loose", "tight"]);
+    let mut bed = Bed::new(&["loose", "tight", "wide"]);
     bed.spoke(&format!(
         "network create --egress '{RULES}' --egress-strict --subnet 10.81.3.0/24 tight"
     ));
     bed.spoke("network connect --ip 10.81.1.10 agents loose");
     bed.spoke("network connect --ip 10.81.3.10 tight tight");
-    count(&bed.world, &[LOOSE, TIGHT]);
+    bed.spoke(&format!("network connect --ip 10.81.3.11 --egress {WIDE}:8443/udp tight wide"));
+    bed.world.sh("ip -n tight address add 10.81.3.11/32 dev eth0");
+    count(&bed.world, &[LOOSE, TIGHT, WIDE]);
     assert_eq!(bed.world.sh(RULES_OF_ROUTING).trim(), "2");
     assert!(bed.spoke("egress show tight").contains("Strict"));
     assert_eq!(bed.attempt("tight", "tcp 203.0.113.20 5432"), "open");
     stream(&bed.world, "loose", LOOSE, "0.0.0.0");
     stream(&bed.world, "tight", TIGHT, "0.0.0.0");
-    for address in [LOOSE, TIGHT] {
+    stream(&bed.world, "tight", WIDE, "10.81.3.11");
+    for address in [LOOSE, TIGHT, WIDE] {
         until(&bed.world, &format!("/opt/cni/bin/spoke denied | grep -q {address}"));
         assert_eq!(arrived(&bed.world, address), 0);
     }
@@ -82,7 +87,7 @@ fn a_flush_lets_nothing_out_of_a_strict_network() {
         bed.world.sh("nft flush ruleset");
         until(&bed.world, IS_SHUT);
         println!("without strict {} packets", arrived(&bed.world, LOOSE) - before);
-        assert_eq!(arrived(&bed.world, TIGHT), 0);
+        assert_eq!((arrived(&bed.world, TIGHT), arrived(&bed.world, WIDE)), (0, 0));
     }
     bed.serve.take().expect("it runs").kill();
     let before = arrived(&bed.world, LOOSE);
@@ -93,7 +98,7 @@ fn a_flush_lets_nothing_out_of_a_strict_network() {
     // What a bridge hands to the host as its port's the kernel does not route: it is no frame to the host alone.
     let reserved = format!("by_frame 10.81.3.10 {TIGHT} 8443 01-80-c2-00-00-0e");
     assert_eq!(bed.attempt("tight", &reserved), "shut");
-    assert_eq!(arrived(&bed.world, TIGHT), 0);
+    assert_eq!((arrived(&bed.world, TIGHT), arrived(&bed.world, WIDE)), (0, 0));
 
     // What is allowed goes on when the fence is back.
     bed.serve = Some(Serve::start(&bed.world, &[]));
@@ -109,6 +114,7 @@ fn a_flush_lets_nothing_out_of_a_strict_network() {
     // It leaves by another network that has no fence, and nothing of it stays.
     bed.spoke("network connect --ip 10.81.2.50 plain tight");
     bed.spoke("network disconnect tight tight");
+    bed.spoke("network disconnect tight wide");
     assert_eq!(bed.attempt("tight", "tcp 203.0.113.99 443"), "open");
     bed.spoke("network rm tight");
     until(&bed.world, &format!("[ \\$({RULES_OF_ROUTING}) = 0 ]"));

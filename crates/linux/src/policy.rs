@@ -31,6 +31,7 @@ use self::forward::in_iptables;
 pub use self::own_table::OwnTable;
 pub(crate) use self::wanted::sender;
 use self::wanted::{Wanted, names_interface, owner, uses_table};
+use crate::filter::spoof::Bound;
 use crate::filter::{self, Elements, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
@@ -86,7 +87,8 @@ impl Policy {
             self.let_forward(attachment, &wanted.behind, legacy)?;
         }
         in_zone(attachment, firewalld::add_sources)?;
-        if let Some(sender) = wanted::sender(attachment)? {
+        // One that is bound is so since before there was its port ([`Policy::fence`]).
+        if let Some(sender) = wanted::sender(attachment)?.filter(|it| !it.is_bound()) {
             self.with(|socket| filter::spoof::install(socket, &sender))?;
         }
         self.forget_flows(attachment)
@@ -434,7 +436,7 @@ fn in_zone(
 
 /// Whether its sender is checked as long as there is the interface.
 fn is_checked_to_the_end(attachment: &Attachment) -> bool {
-    attachment.wiring.own_fence.is_some() || attachment.tap().is_some()
+    wanted::bound(attachment) != Bound::No
 }
 
 /// Who gives way to the attachment.

@@ -213,6 +213,11 @@ impl Table {
         (networks.first().copied(), self.holder(&networks, address))
     }
 
+    /// The first container of whose attachment this holds.
+    pub fn attached(&self, holds: impl Fn(&AttachmentId) -> bool) -> Option<&Entry> {
+        self.entries.iter().find(|(id, _)| holds(id)).map(|(_, entry)| entry)
+    }
+
     /// Changes whenever [`Table::places`] may have changed.
     pub fn generation(&self) -> u64 {
         self.generation

@@ -21,8 +21,9 @@ const COMMAND: u16 = 1;
 const BIND: u8 = 1;
 const MODE: u16 = 2;
 const COPY_PACKET: u8 = 2;
-/// `NFULA_IFINDEX_INDEV`, `NFULA_PAYLOAD`, `NFULA_PREFIX`.
+/// `NFULA_IFINDEX_INDEV`, `NFULA_IFINDEX_PHYSINDEV`, `NFULA_PAYLOAD`, `NFULA_PREFIX`.
 const INPUT: u16 = 4;
+const BRIDGE_PORT: u16 = 6;
 const PAYLOAD: u16 = 9;
 const PREFIX: u16 = 10;
 /// How much of a packet is copied, in bytes.
@@ -35,6 +36,9 @@ pub struct Logged {
     pub prefix: String,
     /// The index of the interface that it came in through.
     pub input: u32,
+    /// The index of the port of a bridge that it came in through. Of what a bridge reports the input is the bridge
+    /// itself then; kernels without `br_netfilter` name the port as the input.
+    pub bridge_port: Option<u32>,
     /// Its source.
     pub source: IpAddr,
     /// Its destination.
@@ -101,12 +105,14 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Logged> {
     let attributes = message.attributes(HEADER);
     let prefix = attributes.find_kind(PREFIX).and_then(|prefix| prefix.text().map(str::to_owned));
     let input = attributes.find_kind(INPUT).and_then(|input| input.be32()).unwrap_or(0);
+    let bridge_port = attributes.find_kind(BRIDGE_PORT).and_then(|port| port.be32());
     let payload = attributes.find_kind(PAYLOAD)?.value;
     let (source, destination, protocol, rest) = headers(payload)?;
     let has_ports = matches!(protocol, 6 | 17 | 33 | 132 | 136);
     let port = rest.get(2..4).filter(|_| has_ports);
     let port = port.and_then(|port| Some(u16::from_be_bytes(port.try_into().ok()?)));
-    Some(Logged { prefix: prefix.unwrap_or_default(), input, source, destination, protocol, port })
+    let prefix = prefix.unwrap_or_default();
+    Some(Logged { prefix, input, bridge_port, source, destination, protocol, port })
 }
 
 /// Source, destination, protocol and what is behind the header (RFC 791, RFC 8200). Extension headers are
@@ -147,11 +153,12 @@ mod tests {
         packet.extend([0x12, 0x34, 1, 187]);
         let mut batch = Batch::new();
         let mut request = batch.request(PACKET, 0, "test");
-        request.bytes(&[2, 0, 0, 0]).be32(INPUT, 7).text(PREFIX, "denied");
+        request.bytes(&[2, 0, 0, 0]).be32(INPUT, 7).be32(BRIDGE_PORT, 9).text(PREFIX, "denied");
         request.attribute(PAYLOAD, &packet);
         let bytes = batch.seal(0).to_vec();
         let logged = read(&Messages::new(&bytes).next().unwrap()).unwrap();
         assert_eq!((logged.prefix.as_str(), logged.input), ("denied", 7));
+        assert_eq!(logged.bridge_port, Some(9));
         assert_eq!(logged.destination, IpAddr::from([1, 1, 1, 1]));
         assert_eq!((logged.protocol, logged.port), (6, Some(443)));
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ::names::{Holder, Judged};
 use engine::port::{Key, Prefix, Record, Store};
-use linux::filter::fence::{Opening, Own};
+use linux::filter::fence::{BoundPort, Opening, Own};
 use model::{
     Attachment, Bridge, DomainName, Error, Fence, Gateway, IfName, IpNet, Layer, LinkKind,
     NetworkName, Phase, Result, Wiring,
@@ -114,6 +114,24 @@ impl Records {
             }
         }
         Ok(Some(all))
+    }
+
+    /// The ports of containers that have rules, or whose networks have, as long as something of their interfaces may
+    /// be there.
+    ///
+    /// # Errors
+    /// Where the records cannot be read, or the kernel cannot be asked.
+    pub(super) fn ports(&mut self) -> Result<Vec<BoundPort>> {
+        let mut all = Vec::new();
+        for (_, held) in self.store()?.list(&Prefix::Attachments)? {
+            if let Record::Attachment(attachment) = held.record
+                && attachment.layer == Layer::Link
+                && matches!(attachment.phase, Phase::Attaching { .. } | Phase::Attached(_))
+            {
+                all.extend(BoundPort::of(&attachment)?);
+            }
+        }
+        Ok(all)
     }
 
     /// The subnets of the networks that this host routes, where it knows them.

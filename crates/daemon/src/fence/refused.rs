@@ -8,13 +8,17 @@ use std::time::{Duration, Instant};
 use host::denied::{Act, Denied};
 use host::time;
 use linux::filter::fence::LOG_GROUP;
-use model::{Protocol, Result};
+use linux::identity::Identity;
+use model::{AttachmentId, Protocol, Result};
 use netlink::{At, Logged, PacketLog, Socket};
 
 use crate::Daemon;
 
 /// How often it is checked whether the daemon stops, and how long the name of an interface is known.
 const GLANCE: Duration = Duration::from_secs(1);
+
+/// What is reported of a packet that a port does not take, because its source is another's.
+const SPOOFED: &str = "spoofed";
 
 /// The start of groups whose packets stay on the link (RFC 4291, 2.7).
 const LINK_GROUPS: u16 = 0xff02;
@@ -23,18 +27,25 @@ const LINK_GROUPS: u16 = 0xff02;
 const HOP_BY_HOP: u8 = 0;
 const ICMPV6: u8 = 58;
 
-/// The names of interfaces by their numbers.
-struct Bridges {
+/// What interfaces are, by their numbers.
+struct Interfaces {
     socket: Socket,
-    known: HashMap<u32, (Instant, String)>,
+    known: HashMap<u32, (Instant, Interface)>,
+}
+
+/// The name of an interface, and of which bridge it is a port.
+#[derive(Clone, Default)]
+struct Interface {
+    name: String,
+    bridge: Option<u32>,
 }
 
 pub(super) fn hear_until_lost(daemon: &Daemon) -> Result<()> {
     let mut log = PacketLog::open(LOG_GROUP)?;
-    let mut bridges = Bridges { socket: Socket::route()?, known: HashMap::new() };
+    let mut interfaces = Interfaces { socket: Socket::route()?, known: HashMap::new() };
     loop {
         for packet in log.wait(&daemon.stop, GLANCE)? {
-            report(daemon, &mut bridges, &packet);
+            report(daemon, &mut interfaces, &packet);
         }
         if daemon.sleep(Duration::ZERO) {
             return Ok(());
@@ -42,21 +53,38 @@ pub(super) fn hear_until_lost(daemon: &Daemon) -> Result<()> {
     }
 }
 
-impl Bridges {
-    fn name(&mut self, index: u32) -> String {
+impl Interfaces {
+    fn get(&mut self, index: u32) -> Interface {
         match self.known.get(&index) {
-            Some((at, name)) if at.elapsed() < GLANCE => return name.clone(),
+            Some((at, known)) if at.elapsed() < GLANCE => return known.clone(),
             Some(_) | None => {}
         }
         let found = self.socket.link(At::Index(index)).ok().flatten();
-        let name = found.map(|link| link.name.to_string()).unwrap_or_default();
-        self.known.insert(index, (Instant::now(), name.clone()));
-        name
+        let found =
+            found.map(|link| Interface { name: link.name.to_string(), bridge: link.master });
+        let found = found.unwrap_or_default();
+        self.known.insert(index, (Instant::now(), found.clone()));
+        found
+    }
+
+    /// The name of the bridge that a packet came in through, and of the port, where it was reported at that.
+    fn of(&mut self, packet: &Logged) -> (String, Option<String>) {
+        let input = self.get(packet.input);
+        match (packet.bridge_port, input.bridge) {
+            (Some(port), _) => (input.name, Some(self.get(port).name)),
+            (None, Some(bridge)) => (self.get(bridge).name, Some(input.name)),
+            (None, None) => (input.name, None),
+        }
     }
 }
 
-fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
-    if is_of_the_link(packet) {
+/// Whether the container's end in the host has this name.
+fn is_behind(id: &AttachmentId, port: &str) -> bool {
+    Identity::of(id).host_link().is_ok_and(|link| link.as_str() == port)
+}
+
+fn report(daemon: &Daemon, interfaces: &mut Interfaces, packet: &Logged) {
+    if is_of_the_link(packet) || packet.prefix == SPOOFED && packet.source.is_unspecified() {
         return;
     }
     let gate = &daemon.fence;
@@ -65,9 +93,14 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
         _ => (Act::PacketDropped, &gate.counts.packets),
     };
     counter.fetch_add(1, Ordering::Relaxed);
-    let bridge = bridges.name(packet.input);
+    let (bridge, port) = interfaces.of(packet);
     let found = gate.look_up(|table| {
-        let (network, entry) = table.behind(&bridge, packet.source);
+        let (network, holder) = table.behind(&bridge, packet.source);
+        // Who sends in another's name is known by the port.
+        let entry = match &port {
+            Some(port) if packet.prefix == SPOOFED => table.attached(|id| is_behind(id, port)),
+            Some(_) | None => holder,
+        };
         (network.map(ToString::to_string), entry.cloned())
     });
     let (network, entry) = found.unwrap_or_default();
@@ -76,7 +109,7 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     let mut whose = denied.network.clone();
     if let Some(entry) = entry {
         let is_own = entry.has_own_fence();
-        denied.by_own_rules = is_own && packet.prefix != "forged";
+        denied.by_own_rules = is_own && !["forged", SPOOFED].contains(&packet.prefix.as_str());
         if is_own {
             whose = format!("{} on {}", entry.name, denied.network);
         }
@@ -88,6 +121,7 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     denied.protocol = Some(protocol(packet.protocol));
     denied.why = match (packet.prefix.as_str(), &denied.name) {
         ("forged", _) => "the source is no address of the network".to_owned(),
+        (SPOOFED, _) => "not sent from the container's own addresses".to_owned(),
         ("learned", _) => format!("not in egress of {whose}, which learns"),
         (_, Some(_)) => {
             format!("this port is not in egress of {whose}, or the name's time is over")
@@ -135,6 +169,7 @@ mod tests {
             is_of_the_link(&Logged {
                 prefix: "forged".to_owned(),
                 input: 1,
+                bridge_port: None,
                 source: source.parse().unwrap(),
                 destination: destination.parse().unwrap(),
                 protocol,

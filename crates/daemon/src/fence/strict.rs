@@ -26,8 +26,7 @@ impl Fences {
             || self.own.values().any(|held| held.own.fence.strict)
     }
 
-    /// Lets what fences let pass be routed out of strict networks, as far as the ports of containers with rules of
-    /// their own are checked. The others are looked at again soon, and all of them where a record is damaged: its
+    /// Lets what fences let pass be routed out of strict networks, as far as the ports of their containers are checked. The others are looked at again soon, and all of them where a record is damaged: its
     /// container may have rules that nobody knows. Whether all are complete now.
     pub(super) fn complete(
         &mut self,
@@ -40,14 +39,14 @@ impl Fences {
         if self.is_waiting && daemon.fence.has_damaged()? {
             return Ok(false);
         }
-        let own = self.own_in(&PRESENT);
+        let ports = if strict.is_empty() { Vec::new() } else { daemon.fence.ports()? };
         let is_kept = |socket: &mut Socket| {
             Ok(fence::is_kept(socket, all, now)?
                 && self.is_own_kept(daemon, (socket, &PRESENT), now)?)
         };
         let mut are_complete = true;
         for bridge in &strict {
-            are_complete &= fence::complete(socket, (bridge, &own), is_kept)?;
+            are_complete &= fence::complete(socket, (bridge, &ports), is_kept)?;
         }
         self.is_waiting = !are_complete;
         Ok(are_complete)

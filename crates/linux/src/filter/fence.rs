@@ -34,7 +34,7 @@ pub(super) use rules::{from_none, of_link_or_nobody, of_unknown_option};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
-pub use strict::{complete, is_complete, relax, strict_bridges};
+pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
 
 use super::ruleset::{is_raced, settled};
 use crate::identity::digest_of;
@@ -156,6 +156,10 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
             ruleset.reload(socket)?;
         }
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        if fenced.fence.strict && !strict::is_first(socket)? {
+            strict::be_first(socket)?;
+            continue;
+        }
         renew(socket, &mut transaction, fenced, &wanted)?;
         transaction.ensure_element(
             TABLE,

@@ -24,7 +24,7 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_8";
+const STAMP: &str = "spoof_9";
 const CHAIN: &str = "prerouting";
 const OUTWARDS: &str = "forward";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
@@ -49,14 +49,27 @@ const SOURCES: [Set<'static>; 2] = [
     set("sources4", &[Field::Interface, Field::Ipv4]),
     set("sources6", &[Field::Interface, Field::Ipv6]),
 ];
+/// Those of them whose containers reach their neighbours by addresses of the link, too.
+const LINKED: Set<'static> = set("linked", &[Field::Interface]);
 /// Ports of virtual machines.
 const MACHINES: Set<'static> = set("machines", &[Field::Interface]);
 /// Those whose elements have owners.
-const OWNED: [Set<'static>; 12] = [
+const OWNED: [Set<'static>; 13] = [
     CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], SEGMENTS, HELD[0], HELD[1], BOUND, SOURCES[0],
-    SOURCES[1], MACHINES,
+    SOURCES[1], LINKED, MACHINES,
 ];
 const ATTEMPTS: usize = 16;
+
+/// From which addresses a container sends packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// From any that no other container of the segment has.
+    No,
+    /// From its own and those of the link: its network has rules, which judge the latter, too.
+    ToOwnAndLink,
+    /// From its own.
+    ToOwn,
+}
 
 /// A container's port, and from which addresses it may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +83,7 @@ pub(crate) struct Sender {
     /// The host's addresses there.
     pub(crate) gateways: Vec<IpAddr>,
     /// Whether it sends packets from its own addresses only.
-    pub(crate) is_bound: bool,
+    pub(crate) bound: Bound,
     /// Whether it is a virtual machine, whose interface nobody but the daemon configures.
     pub(crate) is_machine: bool,
 }
@@ -96,6 +109,11 @@ fn segment_of(bridge: &IfName) -> Tuple {
 }
 
 impl Sender {
+    /// Whether the container sends packets from no address of others, whatever these are.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.bound != Bound::No
+    }
+
     /// The container's elements.
     fn elements(&self) -> Result<Vec<(&'static str, Element)>> {
         let port = Tuple::new().interface(&self.port);
@@ -115,12 +133,15 @@ impl Sender {
             elements.push((of(&HOLDERS, address), element(port.clone().address(address))));
             elements.push((of(&HELD, address), element(segment_of(&self.bridge).address(address))));
         }
-        if self.is_bound {
+        if self.is_bound() {
             elements.push((BOUND.name, element(port.clone())));
             let source = |address: &IpAddr| {
                 (of(&SOURCES, *address), element(port.clone().address(*address)))
             };
             elements.extend(self.addresses.iter().map(source));
+        }
+        if self.bound == Bound::ToOwnAndLink {
+            elements.push((LINKED.name, element(port.clone())));
         }
         if self.is_machine {
             elements.push((MACHINES.name, element(port)));
@@ -192,9 +213,14 @@ pub(crate) fn verify(socket: &mut Socket, sender: &Sender) -> Result<()> {
     }
 }
 
-/// Whether a port sends from its container's addresses only.
-pub(crate) fn is_bound(socket: &mut Socket, sender: &Sender) -> Result<bool> {
-    Ok(sender.is_bound && !missing(socket, sender)? && ruleset().verify(socket).is_ok())
+/// Whether these ports send from their containers' addresses only.
+pub(crate) fn are_bound(socket: &mut Socket, senders: &[&Sender]) -> Result<bool> {
+    for sender in senders {
+        if !sender.is_bound() || missing(socket, sender)? {
+            return Ok(false);
+        }
+    }
+    Ok(senders.is_empty() || ruleset().verify(socket).is_ok())
 }
 
 fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
@@ -256,7 +282,13 @@ pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<()> {
 
 /// Lets the ports with this mark send packets from any address; whatever else is checked of them stays.
 pub(crate) fn unbind(socket: &mut Socket, owner: &Owner) -> Result<()> {
-    remove_from(socket, owner, &[BOUND, SOURCES[0], SOURCES[1]])
+    remove_from(socket, owner, &[BOUND, SOURCES[0], SOURCES[1], LINKED])
+}
+
+/// Takes from a port what [`Bound::ToOwnAndLink`] has beyond [`Bound::ToOwn`].
+pub(crate) fn unlink(socket: &mut Socket, sender: &Sender) -> Result<()> {
+    let linked = Sender { bound: Bound::ToOwnAndLink, ..sender.clone() };
+    withdraw(socket, &linked, Some(sender))
 }
 
 fn remove_from(socket: &mut Socket, owner: &Owner, sets: &[Set<'static>]) -> Result<()> {

@@ -8,18 +8,26 @@ use netlink::{At, Socket};
 use super::wanted::sender;
 use super::{Policy, or_nothing};
 use crate::filter::fence::{self, Fenced, Own};
-use crate::filter::spoof;
+use crate::filter::spoof::{self, Sender};
 use crate::identity::{GROUP, Identity};
 
 impl Policy {
     /// Makes the fence of the attachment's network, before there is a link that could leave without one.
     pub(crate) fn fence(&self, attachment: &Attachment) -> Result<()> {
         self.fence_network(&attachment.id.network, &attachment.wiring, &attachment.ipam)?;
-        self.fence_own(attachment)?;
-        if let (Some(_), Some(sender)) = (attachment.tap(), sender(attachment)?) {
-            self.with(|socket| spoof::install(socket, &sender))?;
+        match attachment.wiring.own_fence {
+            Some(_) => self.fence_own(attachment)?,
+            None => self.bind(attachment)?,
         }
         self.forget_former(attachment)
+    }
+
+    /// Has the port checked of who sends from its own addresses only.
+    fn bind(&self, attachment: &Attachment) -> Result<()> {
+        match sender(attachment)?.filter(Sender::is_bound) {
+            Some(sender) => self.with(|socket| spoof::install(socket, &sender)),
+            None => Ok(()),
+        }
     }
 
     /// Ends what the former holder of the container's addresses has begun and opened: no rule is asked about
@@ -42,9 +50,7 @@ impl Policy {
     pub(crate) fn fence_own(&self, attachment: &Attachment) -> Result<()> {
         let Some(own) = Own::of(attachment)? else { return Ok(()) };
         refuse_foreign(&own.id.network, &own.bridge, "egress")?;
-        if let Some(sender) = sender(attachment)? {
-            self.with(|socket| spoof::install(socket, &sender))?;
-        }
+        self.bind(attachment)?;
         self.with_calm(|socket| fence::keep_own(socket, &own, None))
     }
 
@@ -54,6 +60,10 @@ impl Policy {
     pub(crate) fn change_own(&self, now: &Attachment) -> Result<()> {
         let Some(own) = Own::of(now)? else { return self.unfence_own(now) };
         self.fence_own(now)?;
+        // Until now it may have had its network's rules.
+        if let Some(sender) = sender(now)? {
+            self.with(|socket| spoof::unlink(socket, &sender))?;
+        }
         if own.fence.learning.is_some() {
             return Ok(());
         }
@@ -103,9 +113,10 @@ impl Policy {
         self.deleted.set(true);
         let owner = Identity::of(&now.id).mark(now.layer).parse()?;
         match sender(now)? {
-            // The port is checked all the same, and at no time it is not: a machine's stays bound.
+            // The port is checked all the same, and at no time it is not: a machine's stays bound, and so does who
+            // has its network's rules.
             Some(sender) => {
-                if !sender.is_bound {
+                if !sender.is_bound() {
                     self.if_there(|socket| spoof::unbind(socket, &owner))?;
                 }
                 self.with(|socket| spoof::install(socket, &sender))

@@ -10,7 +10,7 @@ use netlink::route::{MAIN, Routes};
 use netlink::{At, Socket};
 
 use super::loopback::{has_ports_at_loopback, is_shared, publishes_at_loopback};
-use crate::filter::spoof::Sender;
+use crate::filter::spoof::{Bound, Sender};
 use crate::filter::{Elements, Owner};
 use crate::identity::{Identity, bridge_mac, link_local};
 use crate::plan::container_mac;
@@ -144,9 +144,8 @@ pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Att
 /// The sender that may use the container's port, where that is checked.
 pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
-    // A virtual machine sends from what it has alone.
-    let is_bound = attachment.wiring.own_fence.is_some() || attachment.tap().is_some();
-    let is_checked = |port: &model::BridgePort| port.spoof_check || is_bound;
+    let bound = bound(attachment);
+    let is_checked = |port: &model::BridgePort| port.spoof_check || bound != Bound::No;
     let Some(bridge) = link.kind.bridge().filter(|bridge| is_checked(&bridge.port)) else {
         return Ok(None);
     };
@@ -165,9 +164,20 @@ pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
         addresses: held().map(|held| held.address.addr()).collect(),
         gateways: held().filter_map(gateway).chain(of_router(bridge)?).collect(),
-        is_bound,
+        bound,
         is_machine: attachment.tap().is_some(),
     }))
+}
+
+/// From which addresses the container may send: a virtual machine from what it has alone, and who has rules in no
+/// name of others, for which other rules hold.
+pub(super) fn bound(attachment: &Attachment) -> Bound {
+    let wiring = &attachment.wiring;
+    match (&wiring.own_fence, attachment.tap(), &wiring.fence) {
+        (Some(_), ..) | (None, Some(_), _) => Bound::ToOwn,
+        (None, None, Some(_)) => Bound::ToOwnAndLink,
+        (None, None, None) => Bound::No,
+    }
 }
 
 /// The addresses of the link that the gateway has: the one that Spoke gives it, and on a bridge of others the

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linux::filter::fence::{self, InSet, Opening};
+use linux::filter::fence::{self, BoundPort, InSet, Opening};
 use model::{Error, Result};
 use netlink::{Socket, nft};
 
@@ -83,6 +83,11 @@ impl FenceGate {
             fence::remove_strays(socket, &some)?;
         }
         Ok(is_any)
+    }
+
+    /// The ports of containers behind fences: by them they send from their own addresses only.
+    pub(in crate::serve::fence) fn ports(&self) -> Result<Vec<BoundPort>> {
+        locked(&self.records).ports()
     }
 
     /// Removes the own rules of containers that have none by now, as the records say. Records come before the

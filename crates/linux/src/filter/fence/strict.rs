@@ -1,12 +1,13 @@
 //! Strict networks: of what comes in by their bridge nothing is routed without a mark, which the fence's table
 //! gives. It is a rule of routing, which a flush of the packet filter leaves there, and which no container can
 //! remove. A container with strict rules of its own makes its network's bridge such a one: with its port's check it
-//! would lose what keeps it from sending in the name of a neighbour, and so the rule is for all of them.
+//! would lose what keeps it from sending in the name of a neighbour, and so the rule is for all of them. Those of a
+//! strict network send in no other name either.
 //!
 //! The element that lets packets be marked comes with the first rule of routing. Once that is there it comes back
 //! only by [`complete`]: who attaches one container after a flush does not know what all others may.
 
-use model::{Family, IfName, Result};
+use model::{Attachment, Family, IfName, Result};
 use netlink::nft::{self, Element, Transaction, Tuple};
 use netlink::wire::Batch;
 use netlink::{Errno, Socket, Unmarked};
@@ -14,7 +15,26 @@ use netlink::{Errno, Socket, Unmarked};
 use super::sets::{STRICT, TABLE};
 use super::{ATTEMPTS, Fenced, Own, calmly};
 use crate::filter::ruleset::{is_raced, settled};
-use crate::filter::spoof;
+use crate::filter::spoof::{self, Sender};
+use crate::policy::sender;
+
+/// The port of a container that has rules, or whose network has: by it the container sends from its own addresses
+/// only, for which these rules hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundPort(Sender);
+
+impl BoundPort {
+    /// That of an attachment; `None` where nothing says where it may go.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked for its gateway.
+    pub fn of(attachment: &Attachment) -> Result<Option<Self>> {
+        match attachment.fence() {
+            Some(_) => Ok(sender(attachment)?.filter(Sender::is_bound).map(Self)),
+            None => Ok(None),
+        }
+    }
+}
 
 /// Behind the rule of this host's own addresses, which is the first, and before all others.
 const PRIORITY: u32 = 1;
@@ -108,17 +128,19 @@ pub fn is_complete(socket: &mut Socket, bridges: &[IfName]) -> Result<bool> {
 }
 
 /// Lets what the fence lets pass be routed out of a strict network again. It comes after the rules of all its
-/// containers (`own`), and has the ports of those with rules of their own checked. While one is not nothing is routed,
-/// because it could send in the name of a neighbour, nor while the rules are not all there (`is_kept`); `false` then.
+/// containers, and has their `ports` checked. While one is not nothing is routed, because its container could send in
+/// the name of a neighbour, nor while the rules are not all there (`is_kept`); `false` then.
 ///
 /// # Errors
 /// Where the process may not change it.
 pub fn complete(
     socket: &mut Socket,
-    (bridge, own): (&IfName, &[Own]),
+    (bridge, ports): (&IfName, &[BoundPort]),
     is_kept: impl Fn(&mut Socket) -> Result<bool>,
 ) -> Result<bool> {
-    let is_done = calmly(socket, |socket| mark(socket, (bridge, own), &is_kept))?;
+    let senders = ports.iter().map(|port| &port.0).filter(|it| it.bridge == *bridge);
+    let senders: Vec<&Sender> = senders.collect();
+    let is_done = calmly(socket, |socket| mark(socket, (bridge, &senders), &is_kept))?;
     if is_done { keep(bridge).map(|()| true) } else { Ok(false) }
 }
 
@@ -126,17 +148,19 @@ pub fn complete(
 /// ruleset that was looked at, or not at all.
 fn mark(
     socket: &mut Socket,
-    (bridge, own): (&IfName, &[Own]),
+    (bridge, senders): (&IfName, &[&Sender]),
     is_kept: &impl Fn(&mut Socket) -> Result<bool>,
 ) -> Result<bool> {
     for _ in 0..ATTEMPTS {
-        let is_checked = is_checked(socket, bridge, own)?;
+        for sender in senders {
+            spoof::restore(socket, sender)?;
+        }
         be_first(socket)?;
         let generation = nft::generation(socket)?;
         if !is_first(socket)? {
             continue;
         }
-        if !is_checked || !is_bound(socket, bridge, own)? || !is_kept(socket)? {
+        if !spoof::are_bound(socket, senders)? || !is_kept(socket)? {
             return Ok(false);
         }
         let mut transaction = Transaction::of_generation(generation);
@@ -169,29 +193,10 @@ pub(super) fn be_first(socket: &mut Socket) -> Result<()> {
     Err(model::Error::try_again(format!("{} keeps being changed by others", spoof::TABLE)))
 }
 
-/// Has the ports of containers with rules of their own checked; `false` where one cannot be.
-fn is_checked(socket: &mut Socket, bridge: &IfName, own: &[Own]) -> Result<bool> {
-    for one in own.iter().filter(|one| one.bridge == *bridge) {
-        let Some(sender) = &one.sender else { return Ok(false) };
-        spoof::restore(socket, sender)?;
-    }
-    Ok(true)
-}
-
-/// Whether these containers send from their own addresses only.
-fn is_bound(socket: &mut Socket, bridge: &IfName, own: &[Own]) -> Result<bool> {
-    for one in own.iter().filter(|one| one.bridge == *bridge) {
-        if !has_bound_port(socket, one)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// Whether the container sends from its own addresses only.
 pub(super) fn has_bound_port(socket: &mut Socket, own: &Own) -> Result<bool> {
     match &own.sender {
-        Some(sender) => spoof::is_bound(socket, sender),
+        Some(sender) => spoof::are_bound(socket, &[sender]),
         None => Ok(false),
     }
 }
@@ -235,7 +240,7 @@ fn change(bridge: &IfName, is_strict: bool) -> Result<()> {
 mod tests {
     use super::super::rules::ruleset;
     use super::*;
-    use crate::filter::spoof::Sender;
+    use crate::filter::spoof::{Bound, Sender};
     use crate::filter::tests::space::Space;
 
     fn sender() -> Sender {
@@ -246,7 +251,7 @@ mod tests {
             mac: "02:00:00:00:00:02".parse().unwrap(),
             addresses: vec!["10.1.2.7".parse().unwrap(), "fd00::7".parse().unwrap()],
             gateways: vec!["10.1.2.1".parse().unwrap()],
-            is_bound: true,
+            bound: Bound::ToOwn,
             is_machine: false,
         }
     }
@@ -266,7 +271,7 @@ mod tests {
         let tables = space.run("nft list tables");
         assert!(tables.find("inet spoke_fence") < tables.find("bridge spoke"), "{tables}");
         assert_eq!(space.run(LISTS), before);
-        assert!(spoof::is_bound(&mut socket, &sender).unwrap());
+        assert!(spoof::are_bound(&mut socket, &[&sender]).unwrap());
         let generation = nft::generation(&mut socket).unwrap();
         be_first(&mut socket).unwrap();
         assert_eq!(nft::generation(&mut socket).unwrap(), generation);

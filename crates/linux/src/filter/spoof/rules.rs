@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use netlink::nft::{Base, Expression, Meta, Register, Set, Verdict};
 
 use super::{
-    BOUND, CHAIN, CHECKED, HELD, HOLDERS, MACHINES, NAMED, OUTWARDS, SEGMENTS, SENDERS, SOURCES,
+    BOUND, CHAIN, CHECKED, HELD, HOLDERS, LINKED, MACHINES, NAMED, OUTWARDS, SEGMENTS, SENDERS,
+    SOURCES,
 };
+use crate::filter::fence::LOG_GROUP;
 use crate::filter::rules::{DROP, NAME_WORDS, R, Steps};
 
 const ASKING: &str = "asking";
@@ -20,8 +22,10 @@ const CLAIMED: &str = "claimed";
 const GENUINE: &str = "genuine";
 const OWN: &str = "own";
 const LINK: &str = "link";
+const FOREIGN: &str = "foreign";
+const SPOOFED: &str = "spoofed";
 
-pub(super) const CHAINS: [(&str, Option<Base>); 11] = [
+pub(super) const CHAINS: [(&str, Option<Base>); 13] = [
     (ASKING, None),
     (CONFIGURING, None),
     (CHECK, None),
@@ -33,6 +37,8 @@ pub(super) const CHAINS: [(&str, Option<Base>); 11] = [
     (GENUINE, None),
     (OWN, None),
     (LINK, None),
+    (FOREIGN, None),
+    (SPOOFED, None),
 ];
 
 pub(super) fn rules() -> Vec<(&'static str, Steps)> {
@@ -56,7 +62,9 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     rules.extend(genuine().map(|rule| (GENUINE, rule)));
     rules.extend(owned().map(|rule| (OWN, rule)));
     rules.extend(LINK_TYPES.map(|number| (LINK, steps([kind(number), vec![RETURN]]))));
-    rules.push((LINK, vec![DROP]));
+    rules.push((LINK, vec![jump(SPOOFED)]));
+    rules.extend(foreign().map(|rule| (FOREIGN, rule)));
+    rules.extend(spoofed().map(|rule| (SPOOFED, rule)));
     rules
 }
 
@@ -93,8 +101,8 @@ fn message(number: &'static [u8]) -> Steps {
 const LINK_TYPES: [&[u8]; 4] = [&[133], &[135], &[136], &[143]];
 
 /// Of packets those from the port's own addresses, and those of the link from none and from the link's. Of
-/// anything else ARP. No other one's address is announced.
-fn genuine() -> [Steps; 10] {
+/// anything else ARP, of which a fence reports nothing. No other one's address is announced.
+fn genuine() -> [Steps; 12] {
     let from_link = |source: At, address: &'static [u8]| {
         steps([
             frame(IPV6),
@@ -104,19 +112,42 @@ fn genuine() -> [Steps; 10] {
     };
     let nobody: Steps = vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))];
     [
+        steps([frame(IPV4), own(V4_SOURCE, 0)]),
         steps([frame(ARP), own(ARP_ADDRESS, 0)]),
         // A question whether anybody has an address keeps others from having it.
         steps([frame(ARP), nobody, own(ARP_TARGET, 0)]),
-        steps([frame(IPV4), own(V4_SOURCE, 0)]),
+        steps([frame(ARP), vec![DROP]]),
         steps([frame(IPV6), protocol(ICMPV6), kind(&[136]), vec![jump(OWN)]]),
         steps([frame(IPV6), protocol(ICMPV6), kind(&[135]), from_nobody(jump(OWN))]),
         steps([frame(IPV6), own(V6_SOURCE, 1)]),
+        steps([frame(IPV6), linked()]),
         // It comes back with what goes no further than the link.
         steps([frame(IPV6), protocol(ICMPV6), vec![jump(LINK)]]),
         from_link(V6_SOURCE, &[0; 16]),
         from_link(V6_PREFIX, LINK_LOCAL),
-        vec![DROP],
+        vec![jump(SPOOFED)],
     ]
+}
+
+/// What comes from an address of the link, by a port that may have it so.
+fn linked() -> Steps {
+    let of_link = Expression::Equal(R, Cow::Borrowed(LINK_LOCAL));
+    vec![V6_PREFIX.load(R), of_link, PORT, Expression::In(LINKED.name, R), RETURN]
+}
+
+/// What comes from another hardware address: of those who may be behind a fence it is reported.
+fn foreign() -> [Steps; 2] {
+    [vec![PORT, Expression::In(BOUND.name, R), jump(SPOOFED)], vec![DROP]]
+}
+
+/// It is reported to whom hears what fences refuse, but for what systems say on their link by themselves.
+fn spoofed() -> [Steps; 3] {
+    let of_link = Expression::Equal(R, Cow::Borrowed(LINK_LOCAL));
+    let report = vec![
+        Expression::Limit { per_second: 20, burst: 40 },
+        Expression::Log { group: LOG_GROUP, prefix: "spoofed", length: 128 },
+    ];
+    [steps([frame(IPV6), vec![V6_PREFIX.load(R), of_link, DROP]]), report, vec![DROP]]
 }
 
 /// What names one of the port's own addresses, of `family` 0 (IPv4) or 1.
@@ -132,13 +163,19 @@ fn of_port(at: At, set: &'static str) -> Steps {
 /// looked at.
 fn owned() -> [Steps; 3] {
     let of_link = Expression::Equal(R, Cow::Borrowed(LINK_LOCAL));
-    [of_port(TARGET, HOLDERS[1].name), vec![TARGET_PREFIX.load(R), of_link, RETURN], vec![DROP]]
+    let prefix = vec![TARGET_PREFIX.load(R), of_link, RETURN];
+    [of_port(TARGET, HOLDERS[1].name), prefix, vec![jump(SPOOFED)]]
 }
 
 fn check() -> [Steps; 11] {
     let redirect = || [frame(IPV4), protocol(ICMP), kind(REDIRECT)].concat();
     [
-        vec![PORT, Expression::EthernetSource(BEHIND), Expression::NotIn(SENDERS.name, R), DROP],
+        vec![
+            PORT,
+            Expression::EthernetSource(BEHIND),
+            Expression::NotIn(SENDERS.name, R),
+            jump(FOREIGN),
+        ],
         steps([frame(VLAN), vec![DROP]]),
         steps([frame(SERVICE_VLAN), vec![DROP]]),
         steps([frame(ARP), other_sender(ARP_SENDER, SENDERS.name)]),
