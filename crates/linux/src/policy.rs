@@ -88,7 +88,9 @@ impl Policy {
         }
         in_zone(attachment, firewalld::add_sources)?;
         // One that is bound is so since before there was its port ([`Policy::fence`]).
-        if let Some(sender) = wanted::sender(attachment)?.filter(|it| !it.is_bound()) {
+        if !is_checked_to_the_end(attachment)
+            && let Some(sender) = wanted::sender(attachment)?
+        {
             self.with(|socket| filter::spoof::install(socket, &sender))?;
         }
         self.forget_flows(attachment)
