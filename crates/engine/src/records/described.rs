@@ -1,5 +1,6 @@
 //! Networks that a runtime's file describes, and that the book does not have before their first container.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use model::{Error, LinkKind, Network, NetworkName, Result};
@@ -13,12 +14,13 @@ impl Records<'_> {
     /// # Errors
     /// `NotFound` where there is neither.
     pub fn network_or_described(&self, name: &NetworkName) -> Result<Network> {
-        if let Some(network) = self.find(name)? {
+        let description = self.description(name);
+        if let Some(network) = self.find_beside(&description)? {
             return Ok(network);
         }
-        match self.described_as(name) {
-            Some(Described { network: Some(network), .. }) => Ok(*network),
-            described => Err(unknown(name, described)),
+        match description.read() {
+            Some(Described { network: Some(network), .. }) => Ok((**network).clone()),
+            Some(Described { network: None, .. }) | None => Err(description.unknown()),
         }
     }
 
@@ -97,15 +99,44 @@ impl Records<'_> {
 
     /// There is no network of this name.
     pub(crate) fn unknown(&self, name: &NetworkName) -> Error {
-        unknown(name, self.described_as(name))
+        self.description(name).unknown()
+    }
+
+    /// What runtimes' files say of a network of this name.
+    pub(crate) fn description<'a>(&'a self, name: &'a NetworkName) -> Description<'a> {
+        Description { records: self, name, read: OnceCell::new() }
     }
 }
 
-fn unknown(name: &NetworkName, described: Option<Described>) -> Error {
-    Error::not_found(match described {
-        None => format!("no network {name}; `spoke network ls` lists them"),
-        Some(Described { by, file, .. }) => format!(
-            "network {name} is not made yet: {by} has it ({file}), and it is made with its first container"
-        ),
-    })
+/// What runtimes' files say of a network, read when it is first asked for, and once.
+pub(crate) struct Description<'a> {
+    records: &'a Records<'a>,
+    name: &'a NetworkName,
+    read: OnceCell<Option<Described>>,
+}
+
+impl<'a> Description<'a> {
+    pub(crate) fn name(&self) -> &'a NetworkName {
+        self.name
+    }
+
+    fn read(&self) -> Option<&Described> {
+        self.read.get_or_init(|| self.records.described_as(self.name)).as_ref()
+    }
+
+    /// Whether a file describes a network of this name.
+    pub(crate) fn is_any(&self) -> bool {
+        self.read().is_some()
+    }
+
+    /// There is no network of this name.
+    pub(crate) fn unknown(&self) -> Error {
+        let name = self.name;
+        Error::not_found(match self.read() {
+            None => format!("no network {name}; `spoke network ls` lists them"),
+            Some(Described { by, file, .. }) => format!(
+                "network {name} is not made yet: {by} has it ({file}), and it is made with its first container"
+            ),
+        })
+    }
 }

@@ -6,6 +6,7 @@ use model::{Alias, AliasId, Error, Network, NetworkName, Result, Subnet, SubnetI
 
 use crate::Records;
 use crate::port::{Key, Prefix};
+use crate::records::described::Description;
 
 impl Records<'_> {
     /// The ids of a network.
@@ -46,7 +47,8 @@ impl Records<'_> {
     /// # Errors
     /// [`model::Kind::NotFound`] where there is none, or only a file has it; as [`Records::find`].
     pub fn network(&self, name: &NetworkName) -> Result<Network> {
-        self.find(name)?.ok_or_else(|| self.unknown(name))
+        let description = self.description(name);
+        self.find_beside(&description)?.ok_or_else(|| description.unknown())
     }
 
     /// The same, if there is one.
@@ -54,9 +56,15 @@ impl Records<'_> {
     /// # Errors
     /// [`model::Kind::Conflict`] where runtimes call several networks so.
     pub fn find(&self, name: &NetworkName) -> Result<Option<Network>> {
-        let called = self.called(name)?;
+        self.find_beside(&self.description(name))
+    }
+
+    /// As [`Records::find`], beside what a runtime's file describes.
+    pub(crate) fn find_beside(&self, description: &Description<'_>) -> Result<Option<Network>> {
+        let name = description.name();
+        let called = self.called_beside(description)?;
         let is_former = called.as_ref().is_none_or(|network| network.called() != name);
-        if !is_former || self.is_described(name) {
+        if !is_former || description.is_any() {
             return Ok(called);
         }
         let titled = self.aliases()?.into_iter().filter(|it| it.title.as_ref() == Some(name));

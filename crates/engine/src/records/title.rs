@@ -9,6 +9,7 @@ use model::{Error, Network, NetworkName, Result};
 use crate::Records;
 use crate::port::{Expect, Key, Outcome, Outline, Record, Txn};
 use crate::records::book::{Read, passable, unchanged};
+use crate::records::described::Description;
 use crate::records::network::exists;
 
 /// So many networks have had one name, each before it was renamed.
@@ -21,8 +22,14 @@ impl Records<'_> {
     /// # Errors
     /// Where the book cannot be read.
     pub fn called(&self, name: &NetworkName) -> Result<Option<Network>> {
+        self.called_beside(&self.description(name))
+    }
+
+    /// As [`Records::called`], beside what a runtime's file describes.
+    pub(crate) fn called_beside(&self, description: &Description<'_>) -> Result<Option<Network>> {
+        let name = description.name();
         let found = self.known_by(name)?;
-        Ok(found.filter(|network| network.called() == name || !self.is_described(name)))
+        Ok(found.filter(|network| network.called() == name || !description.is_any()))
     }
 
     /// The network that is called so, or else the last that was.

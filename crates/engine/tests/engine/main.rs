@@ -8,6 +8,7 @@ mod common;
 mod default_gateway;
 mod default_gateway_crash;
 mod default_gateway_ports;
+mod described;
 mod endpoint;
 mod endpoint_crash;
 mod endpoint_others;
