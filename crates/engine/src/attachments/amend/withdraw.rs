@@ -15,7 +15,7 @@ use crate::attachments::amend::holders::Holders;
 use crate::attachments::amend::{Tried, has_leaving};
 use crate::contention::RACES;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
-use crate::records::book::{Read, unchanged};
+use crate::records::book::{Read, passable, unchanged};
 
 /// A port of the host, as it is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,13 +179,15 @@ impl Attachments<'_> {
         name: &OwnerName,
         network: Option<&NetworkName>,
     ) -> Result<Vec<Read<Box<Amendment>>>> {
+        if let Some(network) = network {
+            let key = Key::Amendment(network.clone(), runtime, name.clone());
+            return Ok(passable(self.records.amendment_under(&key))?
+                .flatten()
+                .into_iter()
+                .collect());
+        }
         let mut known = self.records.amendments_in(&Prefix::Amendments)?;
-        known.retain(|read| {
-            let it = &read.value;
-            it.runtime == runtime
-                && it.name == *name
-                && network.is_none_or(|network| it.network == *network)
-        });
+        known.retain(|read| (read.value.runtime, &read.value.name) == (runtime, name));
         Ok(known)
     }
 
