@@ -12,9 +12,11 @@
 //! check fails takes the lock and reads again. A process does not read its own writes again until
 //! another process has written ([`own`]).
 
+mod called;
 pub(crate) mod file;
 mod half;
 mod header;
+mod naming;
 mod outline;
 mod outlines;
 mod own;
@@ -30,7 +32,7 @@ use engine::port::{Damaged, Key, Outcome, Outline, Prefix, Record, Store, Txn, V
 use model::{Error, Result};
 
 use self::file::Kind;
-use self::half::{Half, Open};
+use self::half::{Half, Name, Open};
 use self::header::State;
 use self::own::Own;
 use self::path::Scan;
@@ -209,7 +211,7 @@ impl Embedded {
         for half in [&self.boot, &self.durable] {
             let Some(open) = half.existing()? else { continue };
             for name in open.names(path::ASIDE)?.whole {
-                let path = open.path(&format!("{}/{name}", path::ASIDE));
+                let path = open.path(&format!("{}/{}", path::ASIDE, name.text));
                 let why = format!(
                     "a damaged record, moved aside; look at it, then: rm -r '{}'",
                     path.display()
@@ -268,6 +270,15 @@ impl Store for Embedded {
 
     fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
         Ok(self.sift(&Scan::of(prefix))?.0)
+    }
+
+    fn attachments_called(&self, name: &str) -> Result<Vec<(Key, Versioned)>> {
+        let mut found = match self.find_called(name)? {
+            Some(found) => found,
+            None => self.sift(&Scan::called(name))?.0,
+        };
+        found.retain(|(_, held)| held.record.may_be_called(name));
+        Ok(found)
     }
 
     fn damaged(&self, prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
@@ -365,7 +376,8 @@ fn read_all(open: &Open, scan: &Scan) -> Result<Files> {
     if scan.nested {
         let names = open.names(&scan.directory)?;
         files.damaged.extend(names.odd);
-        directories = names.whole.iter().map(|name| format!("{}/{name}", scan.directory)).collect();
+        let path = |name: &Name| format!("{}/{}", scan.directory, name.text);
+        directories = names.whole.iter().map(path).collect();
     }
     for directory in directories {
         let names = match open.names(&directory) {
@@ -376,11 +388,11 @@ fn read_all(open: &Open, scan: &Scan) -> Result<Files> {
             }
         };
         files.damaged.extend(names.odd);
-        for name in names.whole.iter().filter(|name| name.starts_with(&scan.begin)) {
-            let path = format!("{directory}/{name}");
+        for name in names.whole.iter().filter(|name| name.text.starts_with(&scan.begin)) {
+            let path = format!("{directory}/{}", name.text);
             match open.read(&path) {
-                Ok(Some(bytes)) => files.whole.push((path, bytes)),
-                Ok(None) => {}
+                Ok(Some(bytes)) if scan.is_meant(&bytes) => files.whole.push((path, bytes)),
+                Ok(_) => {}
                 Err(error) => passed_over(open, &path, error, &mut files)?,
             }
         }

@@ -423,4 +423,25 @@ proptest! {
             }
         }
     }
+
+    /// However the names of the others are written.
+    #[test]
+    fn an_attachment_is_found_by_what_it_is_called(
+        containers in proptest::collection::vec(
+            ("[ab]{1,3}", proptest::option::of(r#"[ab/"\\é]{1,3}"#), proptest::option::of("[ab]{1,2}")),
+            1..6,
+        ),
+        name in r#"[ab/"\\é]{0,3}"#,
+    ) {
+        let disk = OnDisk::new();
+        for (at, (container, owner, sandbox)) in containers.iter().enumerate() {
+            let network = format!("n{at}");
+            let called = called(&network, container, (owner.as_deref(), sandbox.as_deref()));
+            done(disk.store(), Txn::new().put(attachment_key(&network, container), called));
+        }
+        let mut expected = disk.store().list(&Prefix::Attachments).unwrap();
+        prop_assert_eq!(expected.len(), containers.len());
+        expected.retain(|(_, held)| held.record.may_be_called(&name));
+        prop_assert_eq!(disk.store().attachments_called(&name).unwrap(), expected);
+    }
 }

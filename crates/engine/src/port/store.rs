@@ -190,6 +190,14 @@ pub trait Store {
     /// them.
     fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>>;
 
+    /// Those of [`Prefix::Attachments`] whose containers may be called `name` ([`Record::may_be_called`]). A store may
+    /// know the others without decoding them.
+    fn attachments_called(&self, name: &str) -> Result<Vec<(Key, Versioned)>> {
+        let mut found = self.list(&Prefix::Attachments)?;
+        found.retain(|(_, held)| held.record.may_be_called(name));
+        Ok(found)
+    }
+
     /// What cannot be read as a record, under `prefix` or anywhere.
     fn damaged(&self, _prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
         Ok(Vec::new())
@@ -219,6 +227,18 @@ pub trait Store {
     /// Whether that was noted, or need not be.
     fn is_answered(&self, _key: &Key) -> Result<bool> {
         Ok(true)
+    }
+}
+
+impl Record {
+    /// Whether a command that says `name` may mean the container of this attachment: by its id, by the start of that,
+    /// by the name of its sandbox, or by its lasting name, of which the part behind the last slash is enough.
+    pub fn may_be_called(&self, name: &str) -> bool {
+        let Record::Attachment(held) = self else { return false };
+        let is_owner = |owner: &str| owner == name || owner.rsplit('/').next() == Some(name);
+        held.id.container.as_str().starts_with(name)
+            || held.sandbox_name().as_str() == name
+            || held.owner.as_ref().is_some_and(|owner| is_owner(owner.as_str()))
     }
 }
 

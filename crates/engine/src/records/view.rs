@@ -22,6 +22,21 @@ impl Records<'_> {
         Ok(records)
     }
 
+    /// The records of this boot whose containers may be called `name` ([`Record::may_be_called`]), in the order of
+    /// [`Records::attachments`].
+    ///
+    /// # Errors
+    /// Where the book cannot be read.
+    pub fn attachments_called(&self, name: &str) -> Result<Vec<Attachment>> {
+        let found = self.store.attachments_called(name)?.into_iter();
+        Ok(found
+            .filter_map(|(_, found)| match found.record {
+                Record::Attachment(held) => Some(*held),
+                _ => None,
+            })
+            .collect())
+    }
+
     /// As [`Records::attachments`], and none is left out.
     ///
     /// # Errors

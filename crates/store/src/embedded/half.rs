@@ -48,9 +48,16 @@ pub(super) struct Locked {
 /// The names in a directory.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    pub(super) whole: Vec<String>,
+    pub(super) whole: Vec<Name>,
     /// Which no record has.
     pub(super) odd: Vec<Damaged>,
+}
+
+/// A name, and the number of what has it.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub(super) text: String,
+    pub(super) inode: u64,
 }
 
 impl Half {
@@ -221,7 +228,9 @@ impl Open {
             let entry = entry.map_err(failed)?;
             match entry.file_name().to_str() {
                 Ok(name) if name.starts_with('.') => {}
-                Ok(name) => names.whole.push(name.to_owned()),
+                Ok(name) => {
+                    names.whole.push(Name { text: name.to_owned(), inode: entry.ino() });
+                }
                 Err(_) => {
                     let name = entry.file_name().to_string_lossy().into_owned();
                     let path = self.path(directory).join(name).display().to_string();

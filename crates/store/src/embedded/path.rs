@@ -8,6 +8,7 @@ use engine::port::{Key, Prefix};
 use model::{IfName, IpNet, OwnerName, SubnetId};
 
 use super::file::Kind;
+use super::naming::Naming;
 
 /// The path of the key's file below the root of its half.
 pub(super) fn of(key: &Key) -> String {
@@ -65,6 +66,8 @@ pub(super) struct Scan {
     pub(super) nested: bool,
     /// How the names of the files begin that are meant.
     pub(super) begin: String,
+    /// What those files hold that are meant, where not all are.
+    pub(super) naming: Option<Naming>,
 }
 
 impl Scan {
@@ -91,11 +94,21 @@ impl Scan {
     }
 
     fn flat(kind: Kind, directory: String) -> Self {
-        Self { kind, directory, nested: false, begin: String::new() }
+        Self { kind, directory, nested: false, begin: String::new(), naming: None }
     }
 
     fn nested(kind: Kind, directory: &str) -> Self {
         Self { nested: true, ..Self::flat(kind, directory.to_owned()) }
+    }
+
+    /// Where the attachments are whose containers may be called so.
+    pub(super) fn called(name: &str) -> Self {
+        Self { naming: Naming::of(name), ..Self::of(&Prefix::Attachments) }
+    }
+
+    /// Whether a file with these contents is meant.
+    pub(super) fn is_meant(&self, bytes: &[u8]) -> bool {
+        self.naming.as_ref().is_none_or(|naming| naming.may_be_in(bytes))
     }
 
     pub(super) fn of(prefix: &Prefix) -> Self {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
-    Alias, Amendment, Attachment, AttachmentId, Bandwidth, Claim, Cursor, GatewayState, Handoff,
-    Holder, Ipam, Layer, Lease, Network, Order, Period, Phase, PoolId, Process, Protocol,
-    Publisher, Reservation, Runtime, SandboxRecord, Space, Sticky, Subnet, SubnetId, Tenant,
-    Timestamp, Usage, Wiring,
+    Alias, Amendment, Attachment, AttachmentId, Bandwidth, Claim, Cursor, GatewayRole,
+    GatewayState, Handoff, Holder, Ipam, Layer, Lease, Network, Order, Period, Phase, PoolId,
+    Process, Protocol, Publisher, Reservation, Runtime, SandboxRecord, Space, Sticky, Subnet,
+    SubnetId, Tenant, Timestamp, Usage, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -71,6 +71,20 @@ pub(crate) fn attachment(network: &str, container: &str) -> Record {
         Timestamp(1),
         Phase::Attaching { by: Process { pid: 1, start: 2 } },
     )))
+}
+
+/// With the names of an owner and of the sandbox.
+pub(crate) fn called(
+    network: &str,
+    container: &str,
+    (owner, sandbox): (Option<&str>, Option<&str>),
+) -> Record {
+    let Record::Attachment(mut held) = attachment(network, container) else { panic!("another") };
+    held.owner = owner.map(|owner| owner.parse().unwrap());
+    let sandbox = sandbox.map(|sandbox| sandbox.parse().unwrap());
+    held.gateway_role =
+        sandbox.map(|sandbox| GatewayRole { sandbox: Some(sandbox), ..GatewayRole::default() });
+    Record::Attachment(held)
 }
 
 pub(crate) fn network(name: &str) -> Record {

@@ -1,0 +1,228 @@
+//! What containers are called, in one file. A search by name reads this file instead of all records of attachments.
+//!
+//! The file is derived from the records, never necessary, and written by searches alone. Each of its entries says of
+//! which record it holds: by its path and the number of its inode. A record is always a new file, which takes the
+//! place of the one before, and tmpfs gives no number twice. So an entry is true, or known to be stale, whichever
+//! version of Spoke wrote the record, and also where a person moved it; a record without a true entry is read.
+//! On other file systems, where numbers come again, all are read.
+
+use std::collections::HashMap;
+
+use engine::port::{Key, Record, Versioned};
+use model::{Attachment, Result};
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::file::{self, Kind};
+use super::half::{Name, Open};
+use super::header::State;
+use super::path;
+use super::{Embedded, Reach};
+
+/// In this boot's half, so that a reboot removes it.
+const NAME: &str = "called";
+const PREPARED: &str = ".called.new";
+
+/// Where the records are.
+const DIRECTORY: &str = "attachments";
+
+/// So many records without a true entry have it written again.
+const LEAST: usize = 32;
+
+/// No file is longer, in bytes: some hundred thousand containers.
+const LARGEST: usize = 64 << 20;
+
+/// A change of the encoding changes this.
+const MAGIC: &[u8] = b"called_1";
+
+/// `TMPFS_MAGIC` of `linux/magic.h`.
+const TMPFS: u64 = 0x0102_1994;
+
+/// The entry of one record.
+#[derive(Clone, Copy, Debug)]
+struct Entry<'a> {
+    inode: u64,
+    /// The whole entry, as it is written.
+    bytes: &'a [u8],
+    /// The name of the sandbox.
+    sandbox: &'a str,
+    /// The lasting name; empty where there is none.
+    owner: &'a str,
+}
+
+/// A search under way.
+struct Search<'a> {
+    open: &'a Open,
+    name: &'a str,
+    known: HashMap<&'a str, Entry<'a>>,
+    found: Vec<(Key, Versioned)>,
+    /// The file as it should be.
+    now: Vec<u8>,
+    /// How many records had no true entry.
+    read: usize,
+}
+
+impl Embedded {
+    /// The attachments that may be called so, and maybe others; `None` where all records have to be read: a
+    /// transaction may be under way, or this is no tmpfs.
+    pub(super) fn find_called(&self, name: &str) -> Result<Option<Vec<(Key, Versioned)>>> {
+        let Some(open) = self.boot.existing()? else { return Ok(Some(Vec::new())) };
+        let before = open.header()?;
+        if before.state != State::Calm || !open.is_on_tmpfs() {
+            return Ok(None);
+        }
+        let known = open.called();
+        let mut search = Search {
+            open: &open,
+            name,
+            known: entries(&known),
+            found: Vec::new(),
+            now: MAGIC.to_vec(),
+            read: 0,
+        };
+        search.run()?;
+        if open.header()? != before || !open.is_alive()? {
+            return Ok(None);
+        }
+        let Search { mut found, now, read, .. } = search;
+        if read >= LEAST && now.len() <= LARGEST {
+            // Without it the records are read again.
+            let _ = self.write_called(&now);
+        }
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Some(found))
+    }
+
+    /// Of two that search at once, each writes a file of its own.
+    fn write_called(&self, bytes: &[u8]) -> Result<()> {
+        let held = self.lock(Reach::Read)?;
+        let Some(open) = held.open(false) else { return Ok(()) };
+        open.prepare(PREPARED, bytes, true)?;
+        open.place(PREPARED, NAME)
+    }
+}
+
+impl Search<'_> {
+    fn run(&mut self) -> Result<()> {
+        for network in self.open.names(DIRECTORY)?.whole {
+            let directory = format!("{DIRECTORY}/{}", network.text);
+            // What is no directory, or no record, is reported elsewhere.
+            let Some(names) = unless_damaged(self.open.names(&directory))? else { continue };
+            for name in names.whole {
+                self.look(&format!("{directory}/{}", name.text), &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, at: &str, name: &Name) -> Result<()> {
+        let entry = self.known.get(at).filter(|entry| entry.inode == name.inode).copied();
+        if let Some(entry) = entry {
+            self.now.extend_from_slice(entry.bytes);
+            if !entry.may_be_called(&name.text, self.name) {
+                return Ok(());
+            }
+        }
+        let Some(bytes) = unless_damaged(self.open.read(at))?.flatten() else { return Ok(()) };
+        let Ok((key, held)) = file::decode(Kind::Attachment, &bytes) else { return Ok(()) };
+        if path::of(&key) != at {
+            return Ok(());
+        }
+        if entry.is_none() {
+            self.read += 1;
+            if let Record::Attachment(attachment) = &held.record {
+                write(at, name.inode, attachment, &mut self.now);
+            }
+        }
+        self.found.push((key, held));
+        Ok(())
+    }
+}
+
+impl Entry<'_> {
+    /// An id is the start of its file's name.
+    fn may_be_called(&self, file: &str, name: &str) -> bool {
+        file.starts_with(name)
+            || self.sandbox == name
+            || self.owner == name
+            || self.owner.rsplit('/').next() == Some(name)
+    }
+}
+
+/// What is wrong with one file concerns no other.
+fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind() == model::Kind::Invalid => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The inode, then path, sandbox and owner, each with its length before it.
+fn write(at: &str, inode: u64, attachment: &Attachment, bytes: &mut Vec<u8>) {
+    let owner = attachment.owner.as_ref().map_or("", |owner| owner.as_str());
+    let start = bytes.len();
+    bytes.extend(inode.to_le_bytes());
+    for text in [at, attachment.sandbox_name().as_str(), owner] {
+        let Ok(length) = u16::try_from(text.len()) else {
+            // Nothing is so long; without an entry the record is read each time.
+            bytes.truncate(start);
+            return;
+        };
+        bytes.extend(length.to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// The entries up to the first damaged one, by their paths.
+fn entries(bytes: &[u8]) -> HashMap<&str, Entry<'_>> {
+    let mut entries = HashMap::new();
+    let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
+    while let Some((at, entry)) = read(&mut rest) {
+        entries.insert(at, entry);
+    }
+    entries
+}
+
+fn read<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Entry<'a>)> {
+    let all = *rest;
+    let (inode, mut after) = all.split_first_chunk()?;
+    let [at, sandbox, owner] =
+        [read_text(&mut after)?, read_text(&mut after)?, read_text(&mut after)?];
+    *rest = after;
+    let bytes = all.get(..all.len() - after.len())?;
+    Some((at, Entry { inode: u64::from_le_bytes(*inode), bytes, sandbox, owner }))
+}
+
+fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+    *bytes = rest;
+    std::str::from_utf8(text).ok()
+}
+
+impl Open {
+    fn is_on_tmpfs(&self) -> bool {
+        fs::fstatfs(self.directory()).is_ok_and(|is| u64::try_from(is.f_type) == Ok(TMPFS))
+    }
+
+    /// The file; empty where there is none that can be read.
+    fn called(&self) -> Vec<u8> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = fs::openat(self.directory(), NAME, flags, Mode::empty()) else {
+            return Vec::new();
+        };
+        let size = fs::fstat(&file).ok().and_then(|file| usize::try_from(file.st_size).ok());
+        let mut bytes = vec![0; size.filter(|size| *size <= LARGEST).unwrap_or_default()];
+        let mut at = 0;
+        while at < bytes.len() {
+            match rustix::io::pread(&file, &mut bytes[at..], at as u64) {
+                Ok(read) if read > 0 => at += read,
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        bytes.truncate(at);
+        bytes
+    }
+}
