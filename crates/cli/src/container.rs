@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use engine::Engine;
 use model::{
-    Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName, Phase, Result, Route, Runtime,
+    Amendment, Attachment, AttachmentId, ContainerId, Error, Kind, Layer, NetworkName, OwnerName,
+    Phase, Result, Route, Runtime,
 };
 
 use super::{HostContext, titles};
@@ -88,6 +89,39 @@ pub(super) fn attachments(
     }
 }
 
+/// The records of the container that is called so, and what its name keeps: of one that is away that alone. Of every
+/// container, where none is named.
+///
+/// # Errors
+/// As [`attachments`].
+pub(super) fn shown(
+    engine: &Engine<'_>,
+    container: Option<&str>,
+    host_context: &HostContext,
+) -> Result<(Vec<Attachment>, Vec<Amendment>)> {
+    let mut kept = engine.attachments.amendments()?;
+    let Some(container) = container else { return Ok((engine.records.attachments()?, kept)) };
+    let called = Called::of(container);
+    kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
+    match attachments(engine, &called, None, host_context) {
+        Ok(known) => Ok((with_layers(engine, &known)?, kept)),
+        Err(error) if error.kind() == Kind::NotFound && !kept.is_empty() => Ok((Vec::new(), kept)),
+        // Says which containers there are.
+        Err(unknown) => Err(unknown),
+    }
+}
+
+/// Every record of these attachments, whatever layer it is of.
+fn with_layers(engine: &Engine<'_>, known: &[Attachment]) -> Result<Vec<Attachment>> {
+    let containers: BTreeSet<&ContainerId> = known.iter().map(|it| &it.id.container).collect();
+    let mut records = Vec::new();
+    for container in containers {
+        records.append(&mut engine.records.attachments_of(container)?);
+    }
+    records.retain(|record| known.iter().any(|it| it.id == record.id));
+    Ok(records)
+}
+
 /// The container that is called so and for which amendments wait; `None` where there is none.
 ///
 /// # Errors
@@ -117,7 +151,7 @@ fn refuse_several(called: &Called<'_>, who: &BTreeSet<(String, String)>) -> Resu
 }
 
 fn named(engine: &Engine<'_>, called: &Called<'_>) -> Result<Vec<Attachment>> {
-    let mut records = engine.records.attachments()?;
+    let mut records = engine.records.attachments_called(called.name)?;
     records.retain(|it| matches!(it.phase, Phase::Attached(_)));
     let mut found: Vec<Attachment> = records.iter().filter(|it| called.is(it)).cloned().collect();
     if found.is_empty() {

@@ -7,7 +7,7 @@ use model::{
 use serde::Serialize;
 
 use super::args::{LimitArgs, Output};
-use super::container::{Called, attachments, waiting};
+use super::container::{Called, attachments, shown, waiting};
 use super::output::{Shown, list, names};
 use super::table::Table;
 use super::titles::entitle;
@@ -123,17 +123,7 @@ fn ls(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (mut records, mut kept) = (engine.records.attachments()?, engine.attachments.amendments()?);
-    if let Some(container) = container {
-        let called = Called::of(container);
-        kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
-        match attachments(&engine, &called, None, host_context) {
-            Ok(known) => records.retain(|record| known.iter().any(|it| it.id == record.id)),
-            Err(error) if error.kind() == Kind::NotFound && !kept.is_empty() => records.clear(),
-            // Says which containers there are.
-            Err(unknown) => return Err(unknown),
-        }
-    }
+    let (records, kept) = shown(&engine, container, host_context)?;
     let mut rows = Vec::new();
     for record in &records {
         let used = engine.links.used_of(record)?;

@@ -7,7 +7,7 @@ use model::{Amendment, Attachment, Error, Kind, PortMap, Result, Runtime};
 use serde::Serialize;
 
 use super::args::{Output, PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
-use super::container::{Called, attachments, leading, waiting};
+use super::container::{Called, attachments, leading, shown, waiting};
 use super::mapped::Mapped;
 use super::output::{Shown, list, names};
 use super::ports::{self, PublishedView};
@@ -110,17 +110,7 @@ fn forget(
 
 fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (mut records, mut kept) = (engine.records.attachments()?, engine.attachments.amendments()?);
-    if let Some(container) = &wanted.container {
-        let called = Called::of(container);
-        kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
-        match attachments(&engine, &called, None, host_context) {
-            Ok(known) => records.retain(|record| known.iter().any(|it| it.id == record.id)),
-            Err(error) if error.kind() == Kind::NotFound && !kept.is_empty() => records.clear(),
-            // Says which containers there are.
-            Err(unknown) => return Err(unknown),
-        }
-    }
+    let (records, kept) = shown(&engine, wanted.container.as_deref(), host_context)?;
     let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
     let mut rows = rows(&records, &kept, &mapped);
     entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.port.network)?;

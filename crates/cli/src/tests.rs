@@ -7,6 +7,7 @@ mod called;
 mod daemon;
 mod described;
 mod host;
+mod meant;
 mod network;
 mod neutron;
 
