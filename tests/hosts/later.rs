@@ -31,7 +31,7 @@ fn values_of_a_later_version_are_read_and_left_alone() {
     );
     for words in [
         "network engines: it is not made in lxd, an unknown engine",
-        "network places: on which hosts it is, is said in an unknown way",
+        "network places: the list of its hosts has an unknown form",
         "network ways is not used: its packets go from host to host in a way that this Spoke does not know",
         "address 10.71.200.7 of network engines: unknown form of owner",
     ] {

@@ -34,7 +34,7 @@ fn the_doctor_knows_plugins_out_of_images() {
     kurma.instruct("owed", "del", "echo not now; exit 4");
     kurma.try_kurma(&format!("deprovision {U}"));
     let (owed, fix) = about(&kurma, U).remove(0);
-    assert!(owed.starts_with("warn ") && owed.contains("network owed its del"), "{owed}");
+    assert!(owed.starts_with("warn ") && owed.contains("pending: del of network owed ("), "{owed}");
     assert!(owed.contains("not now") && fix.contains("deprovision --force"), "{owed} {fix}");
     kurma.world.sh(&format!("kill -9 {}", kurma.plugin("ends")["pid"]));
     while kurma.plugin("ends")["state"] == "running" {}

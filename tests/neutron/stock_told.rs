@@ -25,13 +25,13 @@ fn a_stock_is_shown_and_drained_by_hand() {
     let path = format!("/ports?network_id={neutrons}&device_owner=compute%3Akuryr");
     let kinds = shown(&calls);
     assert_eq!(kinds.as_array().map(Vec::len), Some(1), "{kinds}");
-    assert_eq!((&kinds[0]["network"], kinds[0]["lent"].as_u64()), (&json!(neutrons), Some(1)));
+    assert_eq!((&kinds[0]["network"], kinds[0]["in_use"].as_u64()), (&json!(neutrons), Some(1)));
     assert!(kinds[0]["ready"].as_u64() >= Some(2) && kinds[0]["wanted"].is_string(), "{kinds}");
     let table = calls.spoke("neutron stock ls");
     assert!(table.starts_with("NETWORK") && table.contains(&neutrons), "{table}");
     for command in ["kuryr status", "doctor"] {
         let said = calls.spoke(command);
-        assert!(said.contains("of Neutron's ports are ready, 1 are lent"), "{command}: {said}");
+        assert!(said.contains("of Neutron's ports are ready, 1 are in use"), "{command}: {said}");
     }
     let drained = calls.spoke(&format!("neutron stock drain {neutrons}"));
     assert!(drained.contains(&neutrons), "{drained}");

@@ -180,8 +180,8 @@ Examples:
     Ipam(IpamCommand),
     /// Remove what dead containers left behind: records, addresses, links, rules
     #[command(after_help = "Only what provably has no owner is removed. What is in doubt is kept \
-        and its addresses are not handed out. In Neutron, what this host made and nobody on it \
-        knows any more goes after a second look; networks, subnets and pools that a runtime \
+        and its addresses are not allocated. In Neutron, what this host made and no record here \
+        has any more goes after a second check; networks, subnets and pools that a runtime \
         may know go with --force only, unless every engine here answers and lists none of them. \
         Cleanups that Docker plugins did not answer are shown and retried; --force forgets those \
         that no call can finish: what only the plugin knows, what it refused five times, and those \
@@ -210,7 +210,7 @@ Examples:
     /// Run the daemon: serve Docker, watch over this host, report what happens
     #[command(after_help = "Serves Docker Engines as their network driver and IPAM driver. CNI \
         runtimes and the commands need no daemon; with one, whatever they do is reported too, a \
-        packet filter that somebody flushes is put back at once, and subnets that two runtimes \
+        packet filter that another program flushes is put back at once, and subnets that two runtimes \
         use are reported.
 
 Listens at the socket that systemd passes, or at /run/docker/plugins/spoke.sock. Ends on SIGTERM.
@@ -317,7 +317,7 @@ pub(super) enum NetworkCommand {
     #[command(
         after_help = "The container's default route is that of the network with the greatest \
         --gw-priority, of each address family; of equal ones that of one that is not internal, then of both \
-        families, then the first by name: a network that comes later may take it. Where none of its networks leads out and not all are \
+        families, then the first by name: a network that comes later may take it. Where none of its networks has one and not all are \
         internal, it is connected to the network gwbridge besides, which publishes its ports.
 
 A namespace with a name below /run/netns gets /etc/netns/NAME/hosts and /etc/netns/NAME/resolv.conf, which \

@@ -123,7 +123,7 @@ fn text(findings: &[FindingView]) -> String {
             (true, "free") => "freed",
             (true, "quarantine") => "quarantined",
             (true, "forget") => "forgotten",
-            (true, "settle") => "settled",
+            (true, "retry") => "done",
             (_, remedy) => remedy,
         };
         let cells = [finding.kind, &finding.subject, remedy, &finding.why];

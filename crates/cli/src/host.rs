@@ -224,8 +224,8 @@ pub(super) struct IdentityArgs {
     /// What this host is called in the cluster; its own name unless given
     #[arg(long, value_name = "NAME")]
     name: Option<HostName>,
-    /// Where the other hosts reach this one; the address from which it reaches etcd, or the
-    /// world, unless given
+    /// Where the other hosts reach this one; the address from which it reaches etcd, or other
+    /// networks, unless given
     #[arg(long, value_name = "IP")]
     address: Option<IpAddr>,
     #[command(flatten)]

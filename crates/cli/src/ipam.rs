@@ -99,7 +99,7 @@ fn reserve(
         }
         (Some(pool), _) if pool.is_gateway(address) => {
             return Err(Error::invalid(format!(
-                "{address} is the gateway of network {} and never handed out",
+                "{address} is the gateway of network {} and never allocated",
                 pool.id.network
             )));
         }

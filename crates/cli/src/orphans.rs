@@ -81,7 +81,7 @@ fn view(orphan: &Orphan, gc: &GcArgs, done: Option<Removed>) -> FindingView {
         (Fate::OnlyIfForced, false, _) => {
             "; a runtime may know it although the book does not: --force removes it"
         }
-        (Fate::Wait, false, _) => "; it is too young to tell, `spoke serve` will see to it",
+        (Fate::Wait, false, _) => "; it is too young to decide, `spoke serve` will",
         (Fate::Stock, true, Some(Removed::Restocked)) => "; it is in the stock again",
         _ => "",
     };

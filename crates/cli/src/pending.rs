@@ -54,15 +54,15 @@ fn view(debt: &PendingCleanup, done: bool) -> FindingView {
         }
         Some(DeadEnd::Refused) => "; its plugin will not have it: --force forgets it here",
         Some(DeadEnd::Uninstalled) => "; the plugin is gone for good? --force forgets it here",
-        Some(DeadEnd::Unreadable) => "; --force removes the page",
+        Some(DeadEnd::Unreadable) => "; --force removes the log file",
         None => "",
     };
     let is_kept = matches!(debt.dead_end, Some(DeadEnd::Lost | DeadEnd::Unreadable)) && !done;
     FindingView {
-        kind: "owed",
+        kind: "pending-cleanup",
         subject: format!("{} to plugin {driver}", debt.what),
         why: format!("for {who}{tried}{hint}"),
-        remedy: if is_kept { "keep" } else { "settle" },
+        remedy: if is_kept { "keep" } else { "retry" },
         done,
     }
 }

@@ -28,11 +28,13 @@ pub(super) enum NeutronCommand {
 #[command(defer = true)]
 pub(super) enum StockCommand {
     /// List the ports that are ready for containers, by network and kind
-    #[command(after_help = "READY ports wait for a container, LENT ones have one, RETURNED ones \
-        came back and are made like new. WANTED is how long ago somebody wanted one: a dash means \
+    #[command(
+        after_help = "READY ports wait for a container, those IN USE have one, RETURNED ones \
+        came back and are made like new. WANTED is how long ago a container wanted one: a dash means \
         that no more are made.\n\nExamples:
   spoke neutron stock ls
-  spoke neutron stock ls -o json")]
+  spoke neutron stock ls -o json"
+    )]
     Ls,
     /// Delete the ports that are ready, of these networks or of all
     #[command(after_help = "No more are made until the next container wants one. Ports that \
@@ -51,7 +53,7 @@ struct KindView {
     network: String,
     kind: String,
     ready: usize,
-    lent: usize,
+    in_use: usize,
     returned: usize,
     wanted: Option<String>,
 }
@@ -110,20 +112,20 @@ fn view(kind: &StockKind) -> KindView {
         network: kind.network.to_string(),
         kind: kind.kind.clone(),
         ready: kind.ready,
-        lent: kind.lent,
+        in_use: kind.in_use,
         returned: kind.returned,
         wanted: kind.wanted.map(|at| rfc3339(timestamp(at))),
     }
 }
 
 fn table(kinds: &[StockKind], now: Timestamp) -> Table {
-    let mut table = Table::new(&["NETWORK", "KIND", "READY", "LENT", "RETURNED", "WANTED"]);
+    let mut table = Table::new(&["NETWORK", "KIND", "READY", "IN USE", "RETURNED", "WANTED"]);
     for kind in kinds {
         table.row([
             kind.network.to_string(),
             kind.kind.clone(),
             kind.ready.to_string(),
-            kind.lent.to_string(),
+            kind.in_use.to_string(),
             kind.returned.to_string(),
             kind.wanted.map_or_else(|| "-".to_owned(), |at| ago(timestamp(at), now)),
         ]);
@@ -168,9 +170,9 @@ pub(super) fn ready(kinds: &[StockKind]) -> usize {
 
 /// The same in a sentence, where a stock is kept.
 pub(super) fn summary(neutron: &Neutron, kinds: &[StockKind]) -> Option<String> {
-    let lent: usize = kinds.iter().map(|kind| kind.lent).sum();
+    let in_use: usize = kinds.iter().map(|kind| kind.in_use).sum();
     let is_shown = neutron.keeps_stock() || !kinds.is_empty();
-    is_shown.then(|| format!("{} of Neutron's ports are ready, {lent} are lent", ready(kinds)))
+    is_shown.then(|| format!("{} of Neutron's ports are ready, {in_use} are in use", ready(kinds)))
 }
 
 /// Ports of an earlier configuration's stock, below the runtime directory: their cloud is unknown.

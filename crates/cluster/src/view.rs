@@ -243,7 +243,7 @@ impl View {
         for (name, network) in &self.networks {
             if network.hosts == Placement::Other {
                 all.push(format!(
-                    "network {name}: on which hosts it is, is said in an unknown way{later}"
+                    "network {name}: the list of its hosts has an unknown form{later}"
                 ));
             }
             let engines = network.engines.others.iter().map(|engine| model::text::shown(engine));

@@ -156,7 +156,7 @@ impl KuryrConfig {
         match &self.listen {
             Some(address) if !address.ip().is_loopback() && !self.expose => {
                 return Err(Error::invalid(format!(
-                    "kuryr.listen {address} can be reached from other hosts, and whoever connects \
+                    "kuryr.listen {address} can be reached from other hosts, and every caller \
                      is obeyed; listen on 127.0.0.1, use [kuryr.tcp], or set kuryr.expose = true"
                 )));
             }
@@ -172,7 +172,7 @@ impl KuryrConfig {
                 spec.display()
             ))),
             (true, None) => Err(Error::invalid(
-                "kuryr.spec tells where the plugin listens by TCP, and kuryr.listen is missing",
+                "kuryr.spec names the TCP address of the plugin, and kuryr.listen is missing",
             )),
         }
     }

@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
 fn distinct(mut values: Vec<String>) -> Step {
     values.sort();
     match values.windows(2).find(|pair| pair[0] == pair[1] && !pair[0].is_empty()) {
-        Some(pair) => fail(format!("{} was handed out twice", pair[0])),
+        Some(pair) => fail(format!("{} was allocated twice", pair[0])),
         None => Ok(()),
     }
 }

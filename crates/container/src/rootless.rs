@@ -133,7 +133,7 @@ fn begin(directory: &Directory, lock: Option<&OwnedFd>) -> Result<OwnedFd> {
 }
 
 fn refusal(heard: Option<Message>) -> Error {
-    let hint = "whether users may have namespaces is said by user.max_user_namespaces and, on some \
+    let hint = "whether users may have namespaces is set by user.max_user_namespaces and, on some \
                 distributions, kernel.unprivileged_userns_clone or AppArmor";
     match heard {
         Some(Message::Failed(fault)) => {

@@ -186,7 +186,7 @@ fn report(daemon: &Daemon, what: What, sentence: String) {
 fn report_healed(daemon: &Daemon, took: Duration) {
     daemon.journal.metrics.heal();
     let message = format!(
-        "somebody took our packet filter away; it was put back within {} ms",
+        "another program removed our packet filter; it was put back within {} ms",
         took.as_millis()
     );
     report(daemon, What::Healed, message);

@@ -137,9 +137,10 @@ impl Daemon {
                 let message = format!("starting the plugin of network {network}: {error}");
                 (Some(network), event(What::Failed, message))
             }
-            Seen::Settled { pod } => {
-                (None, event(What::CleanupDone, format!("pod {pod} owes its plugins nothing more")))
-            }
+            Seen::Settled { pod } => (
+                None,
+                event(What::CleanupDone, format!("pod {pod} has no pending cleanup any more")),
+            ),
             Seen::PendingDel { pod, error } => {
                 (None, event(What::CleanupPending, format!("pod {pod} is not undone: {error}")))
             }

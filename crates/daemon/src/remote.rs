@@ -183,7 +183,7 @@ impl Keeper<'_> {
             settled.remaining.into_iter().map(|debt| (key(&debt), debt)).collect();
         for (key, debt) in &remaining {
             if !self.pending.contains_key(key) {
-                let what = sentence("is owed", debt);
+                let what = sentence("is pending", debt);
                 self.report(
                     What::CleanupPending,
                     match debt.error.is_empty() {
@@ -198,13 +198,13 @@ impl Keeper<'_> {
         let gone = self.pending.iter().filter(|(key, _)| !done.contains_key(*key));
         let gone = gone.filter(|(key, _)| !remaining.contains_key(*key)).map(|(_, debt)| debt);
         for debt in done.values().copied() {
-            self.report(What::CleanupDone, sentence("was given", debt));
+            self.report(What::CleanupDone, sentence("is done", debt));
         }
         // This process made no call for those, and perhaps no process ever will.
         for debt in
             gone.chain(settled.moot.iter().filter(|debt| !self.pending.contains_key(&key(debt))))
         {
-            self.report(What::CleanupDone, sentence("is not owed any more", debt));
+            self.report(What::CleanupDone, sentence("is not pending any more", debt));
         }
         let metrics = &self.daemon.journal.metrics;
         metrics.pending(remaining.len());
@@ -344,7 +344,7 @@ impl Keeper<'_> {
     }
 }
 
-fn sentence(verb: &str, debt: &PendingCleanup) -> String {
+fn sentence(state: &str, debt: &PendingCleanup) -> String {
     let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
-    format!("plugin {driver} {verb} {} for {}", debt.what, debtor(debt))
+    format!("plugin {driver}: {} for {} {state}", debt.what, debtor(debt))
 }

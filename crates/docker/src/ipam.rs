@@ -121,7 +121,7 @@ pub(crate) fn request_address(
 ) -> Result<Answer> {
     let id = subnet_of(&call.pool)?;
     let subnet = engine.records.subnet(&id)?.ok_or_else(|| {
-        Error::not_found(format!("pool {} is not handed out; request it first", call.pool))
+        Error::not_found(format!("pool {} is not allocated; request it first", call.pool))
     })?;
     if let Some(address) = call.address
         && call.purpose == libnetwork::Purpose::Gateway

@@ -68,7 +68,7 @@ pub fn debtor(debt: &PendingCleanup) -> String {
         CleanupSubject::Network(name) => format!("network {name}"),
         CleanupSubject::Attachment(id) => id.to_string(),
         CleanupSubject::Unreadable => {
-            format!("nobody knows whom, {} cannot be read", debt.log_file)
+            format!("an unknown object: {} cannot be read", debt.log_file)
         }
     }
 }

@@ -28,7 +28,7 @@ impl<'a> NamespaceLock<'a> {
         match lock_within(netns.as_fd(), limit) {
             Ok(true) => Ok(Self(netns)),
             Ok(false) => Err(Error::try_again(format!(
-                "somebody else has been working in network namespace {} for {} s",
+                "another process has been working in network namespace {} for {} s",
                 netns.inode(),
                 limit.as_secs()
             ))),

@@ -19,7 +19,7 @@ pub(crate) fn write(html: &mut Html, container: &Container) {
         html.leaf("a", &[("href", "containers")], "All containers");
         html.text(" ");
         let from = format!("{}/{}", container.runtime, container.name);
-        html.leaf("a", &[("href", &explain_link(&from))], "Whom it reaches");
+        html.leaf("a", &[("href", &explain_link(&from))], "What it reaches");
     });
     if container.attachments.is_empty() {
         html.leaf("p", &[("class", "empty")], "It is attached to no network now.");

@@ -65,7 +65,7 @@ impl Remote {
     fn join_sandbox(&self, attachment: &Attachment) -> Result<Joined> {
         let link = remote_link(attachment.wiring.link.as_ref())?;
         let sandbox = attachment.sandbox.as_ref().ok_or_else(|| {
-            Error::invalid("a remote driver is told the namespace that an endpoint joins: name one")
+            Error::invalid("a remote driver needs the namespace that an endpoint joins: name one")
         })?;
         let at = at(attachment, link);
         let mut log_file = self.begin(attachment)?;
@@ -266,7 +266,7 @@ fn known(attachment: &Attachment) -> Interface {
 fn add(attachment: &Attachment, known: &Interface, given: &EndpointGiven) -> Result<Offer> {
     let again = |what: &str, reported: String| {
         Error::invalid(format!(
-            "the driver was told the endpoint's {what} and answered with {reported}: it may only name \
+            "the driver got the endpoint's {what} and answered with {reported}: it may only name \
              what was left open"
         ))
     };

@@ -87,7 +87,7 @@ impl Remote {
         let mut is_tried = false;
         for pool in pools {
             let given = pool.given.as_ref().ok_or_else(|| {
-                Error::try_again("its network is not complete: its pools were not given yet")
+                Error::try_again("its network is not complete: its pools are not allocated yet")
             })?;
             if spec.address.is_some_and(|address| !given.net.contains(&address)) {
                 continue;
@@ -159,7 +159,7 @@ impl Remote {
             self.give_up(log_file, driver, pool, address)?;
         }
         Err(Error::try_again(format!(
-            "plugin {driver} gives addresses of pool {pool} that are being given back"
+            "plugin {driver} gives addresses of pool {pool} that are being released"
         )))
     }
 
@@ -248,7 +248,7 @@ impl Remote {
         match log_file.record.entries.iter().any(|entry| is_it(&entry.undo)) {
             false => Ok(()),
             true => Err(Error::try_again(format!(
-                "plugin {driver} gave {address}, which is being given back"
+                "plugin {driver} gave {address}, which is being released"
             ))),
         }
     }

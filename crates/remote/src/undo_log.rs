@@ -185,7 +185,7 @@ impl UndoLog {
                 let how = FlockOperation::NonBlockingLockExclusive;
                 let locked = ::file::lock_until(&file, how, until);
                 if !locked.map_err(|error| failed("locking", &path, error))? {
-                    let what = format!("{} is being worked on by somebody", path.display());
+                    let what = format!("{} is in use by another process", path.display());
                     return Err(Error::try_again(what));
                 }
                 if is_at(&file, &path) {

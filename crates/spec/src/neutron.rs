@@ -95,7 +95,7 @@ pub const OPTIONS: &[NeutronOption] = &[
     list(
         &[SECURITY_GROUPS],
         "securityGroups",
-        "between commas; `none` (CNI: `[]`): no group; nothing said: the project's default group",
+        "between commas; `none` (CNI: `[]`): no group; without it: the project's default group",
     ),
     option(&[PORT_SECURITY], "portSecurity", "`false`: every sender, no security group"),
     option(&[QOS_POLICY], "qosPolicy", "limits and marks"),

@@ -102,13 +102,13 @@ fn of_pod(pod: &Record) -> Option<Check> {
     let pending = pod.attachments.iter().filter(|_| pod.stage == Stage::Going);
     let pending: Vec<String> = pending
         .map(|attachment| {
-            format!("network {} its del ({})", attachment.network.name, attachment.error())
+            format!("del of network {} ({})", attachment.network.name, attachment.error())
         })
         .collect();
     if pending.is_empty() {
         return None;
     }
-    let what = format!("pod {} is gone, but owes {}", pod.pod, pending.join(", "));
+    let what = format!("pod {} is gone, and a cleanup is pending: {}", pod.pod, pending.join(", "));
     let force = format!("if that plugin is lost: spoke kurma deprovision --force {}", pod.pod);
     Some(Check::warn(what, format!("spoke kurma gc; {force}")))
 }

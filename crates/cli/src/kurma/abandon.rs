@@ -22,10 +22,10 @@ pub(super) fn run(
     let mut found: Vec<FindingView> =
         abandoned.attachments.iter().map(|attachment| given_up(attachment, plugins)).collect();
     found.extend(abandoned.damage.map(|error| FindingView {
-        kind: "owed",
+        kind: "pending-cleanup",
         subject: format!("what the record of pod {uuid} says"),
         remedy: "forget",
-        why: format!("{error}; nobody knows what its plugins have made"),
+        why: format!("{error}; what its plugins have made is unknown"),
         done: true,
     }));
     let (mut code, mut notes) = (0, Vec::new());
@@ -74,7 +74,7 @@ fn given_up(attachment: &Attachment, plugins: &NetworkingPod) -> FindingView {
     let had = if had.is_empty() { String::new() } else { format!(" ({})", had.join(" ")) };
     let kept = plugins.directories.plugin(name).join("volume");
     FindingView {
-        kind: "owed",
+        kind: "pending-cleanup",
         subject: format!("del of network \"{name}\"{had}"),
         remedy: "forget",
         why: format!(

@@ -50,7 +50,7 @@ fn view(unused: &Unused, gc: &GcArgs, done: bool) -> FindingView {
     };
     let hint = match (unused.fate, goes, done) {
         (Fate::Keep, _, _) => "; but not every process of this host can be seen",
-        (Fate::Wait, false, _) => "; it is too young to tell, `spoke serve` will see to it",
+        (Fate::Wait, false, _) => "; it is too young to decide, `spoke serve` will",
         (_, true, false) if !gc.dry_run => "; it is somebody's after all",
         (_, _, _) => "",
     };

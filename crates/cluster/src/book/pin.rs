@@ -171,7 +171,7 @@ impl Wanted<'_> {
                 Ok(Ok((txn.expect(key, Expect::At(*at)), self.pin(PinState::Granted, over), None)))
             }
             Some((holder, _)) if holder == self.host => Err(Error::try_again(format!(
-                "address {} is in a block that this host has only just taken, or was given back a moment ago",
+                "address {} is in a block that this host has only just taken, or was released a moment ago",
                 self.address
             ))),
             // A block that changes hands meanwhile is another question: its new host leases from it.

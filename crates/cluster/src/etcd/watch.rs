@@ -45,7 +45,7 @@ fn line(stream: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
     match read {
         Ok(_) if line.last() == Some(&b'\n') => Ok(Some(line)),
         Ok(_) if line.len() as u64 >= LONGEST => {
-            Err(Error::try_again("etcd tells of more changes at once than are read"))
+            Err(Error::try_again("etcd reports more changes at once than are read"))
         }
         Ok(_) => Err(Error::try_again("etcd has ended the watch")),
         Err(cause) if is_timeout(&cause) && line.is_empty() => Ok(None),

@@ -100,7 +100,7 @@ fn template(
     if let (Some(IngressPolicy::SameBridge | IngressPolicy::Isolated), None, Some(node)) =
         (answer.ingress, kind.bridge(), root.get("ingressPolicy"))
     {
-        return Err(node.wrong("but that is said of bridges, and there is none"));
+        return Err(node.wrong("but the network has no bridge, and only bridges have it"));
     }
     // Only masqueraded packets leave with other addresses than their own.
     if let (Some(node), false) = (root.get("hostIPv4").or(root.get("hostIPv6")), masquerade) {

@@ -70,7 +70,7 @@ pub(super) fn addressed(run: &mut Run<'_>, netns: &str, name: &str) -> Step {
     };
     let found = inspect().map_err(|error| Stop::Skip(error.to_string()))?;
     match reported.iter().find(|net| !found.contains(net)) {
-        Some(net) => fail(format!("{name} has not the address {net} that the result tells")),
+        Some(net) => fail(format!("{name} has not the address {net} of the result")),
         None => Ok(()),
     }
 }

@@ -119,7 +119,7 @@ impl Hosts {
         let Some(asked) = asked_of(&state, subnet) else { return Ok(()) };
         let why = match &asked.failure {
             Some(failure) => failure.clone(),
-            None => "Docker has not said yet what the network is called; try again".to_owned(),
+            None => "Docker has not named the network yet; try again".to_owned(),
         };
         Err(Error::try_again(format!(
             "the network of subnet {} is not on the cluster's hosts: {why}",

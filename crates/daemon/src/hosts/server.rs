@@ -203,7 +203,7 @@ impl Server {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         if ends.end(now) {
             return Err(Error::try_again(format!(
-                "etcd has ended, and is started again in {} seconds; it said last: {}",
+                "etcd has ended, and is started again in {} seconds; its last line: {}",
                 ends.pause.as_secs(),
                 self.last_line()
             )));

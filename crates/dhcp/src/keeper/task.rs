@@ -239,7 +239,7 @@ impl Task {
     ) -> Result<()> {
         for answer in self.waiting.drain(..) {
             // The caller may have stopped waiting.
-            let _ = answer.send(Err(Error::try_again("the address was given back meanwhile")));
+            let _ = answer.send(Err(Error::try_again("the address was released meanwhile")));
         }
         // A lease that is still on disk is kept, so that its release can be repeated.
         lease_store.remove(&self.name)?;

@@ -115,7 +115,7 @@ fn allocated(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error
     for other in others.filter(|other| other.network != network.name) {
         if let Some(ours) = common(network, other)? {
             return Ok(Some(Error::conflict(format!(
-                "subnet {} overlaps {}, which was handed to {} for network {}",
+                "subnet {} overlaps {}, which was allocated by {} for network {}",
                 ours.subnet, other.id, other.runtime, other.network
             ))));
         }

@@ -107,7 +107,7 @@ impl Addresses<'_> {
             return Ok(None);
         }
         let read = self.records.reservation_of(space, address)?.filter(|read| is_pin(&read.value));
-        let gone = || Error::try_again(format!("address {address} was given back a moment ago"));
+        let gone = || Error::try_again(format!("address {address} was released a moment ago"));
         read.ok_or_else(gone).map(Some)
     }
 

@@ -188,7 +188,7 @@ impl Attachments<'_> {
             None => Ok(()),
             Some(Key::Lease(space, address)) => match self.records.holder_of(&space, address)? {
                 Some(read) => Err(self.records.held(&read.value)),
-                None => Err(Error::try_again(format!("address {address} was just given back"))),
+                None => Err(Error::try_again(format!("address {address} was just released"))),
             },
             Some(_) => Err(overtaken(&started.value.id)),
         }

@@ -152,7 +152,7 @@ impl Links<'_> {
         match self.wait(&other, TIMEOUT, is_changed)? {
             true => Ok(()),
             false => Err(Error::try_again(format!(
-                "process {} still changes what leads container {container} out",
+                "process {} still changes the default gateway of container {container}",
                 other.pid
             ))),
         }

@@ -78,7 +78,7 @@ fn refuse_senseless(request: &Request) -> Result<()> {
     }
     if id.network.as_str() == GATEWAY_NETWORK {
         return Err(Error::invalid(format!(
-            "network {GATEWAY_NETWORK} is for sandboxes that nothing else leads out, and they get \
+            "network {GATEWAY_NETWORK} is for sandboxes without another default gateway, and they get \
              it by themselves; name another"
         )));
     }

@@ -31,7 +31,7 @@ impl Subnets<'_> {
         let id = &request.subnet;
         let Some(read) = self.records.subnet_of(id)? else {
             return Err(Error::not_found(format!(
-                "subnet {id} is not handed out; request it first"
+                "subnet {id} is not allocated; request it first"
             )));
         };
         let place = self.place(read.value)?;

@@ -16,7 +16,7 @@ impl Subnets<'_> {
     pub fn relabel_subnet(&self, id: &SubnetId, network: &NetworkName) -> Result<()> {
         for _ in 0..RACES {
             let Some(read) = self.records.subnet_of(id)? else {
-                return Err(Error::not_found(format!("subnet {id} is not handed out")));
+                return Err(Error::not_found(format!("subnet {id} is not allocated")));
             };
             if read.value.network == *network {
                 return Ok(());

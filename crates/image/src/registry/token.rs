@@ -66,7 +66,7 @@ fn trust(registry: &Url, realm: &Url) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             Kind::Denied,
-            format!("{realm} is told no password, as {} is not asked with TLS", registry.host()),
+            format!("{realm} gets no password, as {} is not asked with TLS", registry.host()),
         )),
     }
 }

@@ -99,7 +99,7 @@ impl Neutron {
         }
         let Some(place) = found.place else {
             return Err(Error::not_found(format!(
-                "there is no subnet of Neutron's of pool {} ({}) yet: addresses are handed out \
+                "there is no subnet of Neutron's of pool {} ({}) yet: addresses are allocated \
                  once there is a network",
                 spec.pool, found.net
             )));

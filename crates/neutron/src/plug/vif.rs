@@ -145,7 +145,7 @@ fn function(port: &PortResource, details: &Details) -> Result<Vif> {
     let slot = port.profile.as_ref().and_then(|profile| profile.pci_slot.clone());
     let slot = slot.ok_or_else(|| {
         Error::invalid(format!(
-            "{}: which function of a card it is for is not said (binding:profile, pci_slot)",
+            "{}: it names no function of a card (binding:profile, pci_slot)",
             reported(port)
         ))
     })?;

@@ -274,7 +274,7 @@ impl Neutron {
     ) -> Result<()> {
         if ownership == Ownership::Borrowed {
             return Err(Error::conflict(format!(
-                "the address of port {} is to be used together with that of another port, and one \
+                "the address of port {} is to be used with that of another port, and one \
                  of them was there before",
                 other.id
             )));

@@ -119,7 +119,7 @@ impl Classifier<'_> {
     fn auxiliary(&self, mark: &Mark) -> Verdict {
         let orphan = |why: &str, fate| Verdict::Orphan(why.to_owned(), fate);
         let Some(once) = use_of_auxiliary(self.host, mark) else {
-            let why = "it keeps an address of a network back, which no record can tell";
+            let why = "it keeps an address of a network back, which has no record";
             return orphan(why, Fate::OnlyIfForced);
         };
         let known = self.facts.aliases.iter().chain(self.facts.listed.iter().flatten());

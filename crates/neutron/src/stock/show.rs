@@ -19,7 +19,7 @@ pub struct StockKind {
     /// How many wait for a container.
     pub ready: usize,
     /// How many containers have, or are getting.
-    pub lent: usize,
+    pub in_use: usize,
     /// How many came back and are not like new yet.
     pub returned: usize,
     /// When one was last wanted; `None` where no more are made.
@@ -49,7 +49,7 @@ impl Neutron {
                 network: network.clone(),
                 kind: digest.as_str()[..8].to_owned(),
                 ready: 0,
-                lent: 0,
+                in_use: 0,
                 returned: 0,
                 wanted: None,
             });
@@ -66,7 +66,7 @@ impl Neutron {
         }
         for stored in stock_files.lent_all()? {
             add(&mut kinds, &stored.key, &stored.port.network_id);
-            kinds.entry(stored.key).and_modify(|kind| kind.lent += 1);
+            kinds.entry(stored.key).and_modify(|kind| kind.in_use += 1);
         }
         for stored in stock_files.returned()? {
             add(&mut kinds, &stored.key, &stored.port.network_id);

@@ -256,11 +256,11 @@ impl Undo {
             Undo::DeleteNetwork(_, id) => format!("network {id}"),
             Undo::FreeNetwork(_, id) => format!("what it allocated for network {id}"),
             Undo::UnknownAddress(_, pool) => {
-                format!("an address of pool {pool}, nobody knows which")
+                format!("an unknown address of pool {pool}")
             }
             Undo::UnknownPool(_, asked) => match asked.net {
                 Some(net) => format!("a pool for {net}"),
-                None => "a pool, nobody knows which".to_owned(),
+                None => "an unknown pool".to_owned(),
             },
         }
     }

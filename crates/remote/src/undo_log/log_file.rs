@@ -179,7 +179,7 @@ impl LogFile {
             None => renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE).map_err(|error| {
                 match io::Error::from(error) {
                     error if error.kind() == ErrorKind::AlreadyExists => Error::try_again(format!(
-                        "{} was made by somebody else just now",
+                        "{} was just made by another process",
                         path.display()
                     )),
                     error => failed("writing", path, error),
@@ -273,7 +273,7 @@ impl LogFile {
             }
         }
         Err(Error::exhausted(format!(
-            "{} networks of one name ended and still owe calls: see what `spoke gc` says",
+            "{} networks of one name ended and have pending cleanups: see `spoke gc`",
             MOST_ENDED
         )))
     }

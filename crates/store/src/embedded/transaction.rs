@@ -160,7 +160,7 @@ impl<'a> Held<'a> {
         };
         if journal.len() > header::LONGEST {
             return Err(Error::invalid(format!(
-                "{} records would change at once, more than the store changes together; change fewer \
+                "{} records would change at once, more than the store changes at once; change fewer \
                  containers or addresses at a time, or publish fewer ports in one container",
                 steps.len()
             )));

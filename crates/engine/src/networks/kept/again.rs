@@ -90,7 +90,7 @@ impl Networks<'_> {
             Outcome::Lost(Key::Lease(space, address)) => {
                 match self.records.holder_of(&space, address)? {
                     Some(read) => Err(self.records.held(&read.value)),
-                    None => Err(Error::try_again(format!("address {address} was just given back"))),
+                    None => Err(Error::try_again(format!("address {address} was just released"))),
                 }
             }
             Outcome::Lost(Key::Configured(_)) => Ok(false),

@@ -9,8 +9,8 @@ pub(super) fn refuse_inseparable(request: &Request) -> Result<()> {
     let id = request.id();
     if request.layer != Layer::Link || id.network.as_str() == GATEWAY_NETWORK {
         return Err(Error::invalid(format!(
-            "{}: only interfaces are endpoints, and network {} is for sandboxes that nothing else leads \
-             out",
+            "{}: only interfaces are endpoints, and network {} is for sandboxes without another \
+             default gateway",
             shown(&id),
             GATEWAY_NETWORK
         )));

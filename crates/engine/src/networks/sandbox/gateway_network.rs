@@ -107,8 +107,8 @@ fn checked(network: Network) -> Result<Network> {
     match network.wiring.link.as_ref().map(|link| &link.kind) {
         Some(LinkKind::Bridge(Bridge { gateway: Gateway::Default, .. })) => Ok(network),
         _ => Err(Error::conflict(format!(
-            "network {} is no bridge with a default route, and sandboxes that nothing else leads \
-             out need one of this name; rename it, or remove it",
+            "network {} is no bridge with a default route, and sandboxes without another \
+             default gateway need one of this name; rename it, or remove it",
             network.name
         ))),
     }
