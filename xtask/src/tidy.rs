@@ -2,8 +2,10 @@
 
 mod layers;
 mod licences;
+mod literals;
 mod order;
 mod sources;
+mod words;
 
 use std::path::Path;
 
