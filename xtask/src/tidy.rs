@@ -4,6 +4,7 @@ mod layers;
 mod licences;
 mod literals;
 mod order;
+mod pages;
 mod sources;
 mod words;
 
@@ -28,6 +29,7 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
     let packages = packages()?;
     let mut complaints = layers::complaints(&packages);
     complaints.extend(licences::complaints(root, &packages)?);
+    complaints.extend(pages::complaints(root)?);
     complaints.extend(sources::complaints(root)?);
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }

@@ -237,8 +237,7 @@ impl fmt::Display for Runtime {
 /// A process of this boot. The start time distinguishes it from a later one with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its id. Bit 31 is set where another PID namespace counts it; bits 22 to 30 are then the last ones of
-    /// that namespace's inode number (`netlink::process`). 0 is no process.
+    /// Its id. Bit 31 says that another PID namespace counts it; bits 22 to 30 are then that one's last bits.
     pub pid: u32,
     /// Clock ticks from boot to its start (`/proc/PID/stat`, field 22).
     pub start: u64,
