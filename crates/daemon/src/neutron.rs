@@ -78,7 +78,7 @@ pub(super) fn keep(daemon: &Daemon) {
         let thread = thread::Builder::new().name("port-updates".to_owned()).stack_size(STACK);
         // Without it who makes an attachment names its port, and waits for that.
         if let Err(cause) = thread.spawn_scoped(scope, worker) {
-            let error = Error::os("starting the thread naming", cause);
+            let error = Error::os("starting the thread port-updates", cause);
             daemon.journal.failed("naming Neutron's ports", &error);
         }
         keeper.run(&notifier);

@@ -123,7 +123,8 @@ impl Wanted<'_> {
         (txn.expect(self.key(), Expect::At(at)), AddressPin { wanted: None, ..again }, None)
     }
 
-    /// What has to be so for the record to be written, as what, and from whom; or what is decided already.
+    /// The transaction that writes the record, with its conditions, the record, and the host that is asked to release the
+    /// address; or the answer where no transaction is needed.
     fn proposed(&self, view: &View, gone: &BTreeSet<HostName>) -> Result<Decided> {
         let network = view.networks.get(self.network).ok_or_else(|| {
             Error::not_found(format!("the cluster has no network {}", self.network))
