@@ -37,9 +37,7 @@ impl Directory<'_> {
         fs::DirBuilder::new().recursive(true).mode(0o755).create(self.path).map_err(|cause| {
             Error::os(format!("making the directory {}", self.path.display()), cause)
         })?;
-        let _lock = self.lock().map_err(|cause| {
-            Error::os(format!("locking the directory {}", self.path.display()), cause)
-        })?;
+        let _lock = self.locked()?;
         let owner = owner(&attachment.id);
         let mut made = Vec::new();
         for lease in attachment.leases.iter().filter(|lease| lease.pool.is_some()) {
@@ -119,7 +117,8 @@ impl Directory<'_> {
         if !self.path.is_dir() {
             return Ok(());
         }
-        let _lock = self.lock().ok();
+        // Without the lock a file that another process is just writing looks as if it had no owner.
+        let _lock = self.locked()?;
         let stale = |content: &str| match content.split_once("\r\n") {
             Some((container, ifname)) => {
                 !valid.iter().any(|(c, i)| c.as_str() == container && i.as_str() == ifname)
@@ -171,7 +170,8 @@ impl Directory<'_> {
         if !self.path.is_dir() {
             return Ok(());
         }
-        let lock = self.lock().ok();
+        // Without the lock another process may be about to claim an address here.
+        let lock = self.locked()?;
         if !self.files()?.is_empty() {
             return Ok(());
         }
@@ -288,6 +288,12 @@ impl Directory<'_> {
 
     fn lock(&self) -> io::Result<File> {
         lock(self.path)
+    }
+
+    fn locked(&self) -> Result<File> {
+        self.lock().map_err(|cause| {
+            Error::os(format!("locking the directory {}", self.path.display()), cause)
+        })
     }
 
     fn booted(&self) -> Boot {

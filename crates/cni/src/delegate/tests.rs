@@ -163,6 +163,23 @@ fn gc_keeps_the_valid_only() {
     assert_eq!(bench.names(), ["10.9.0.2", "last_reserved_ip.0", "lock"]);
 }
 
+/// Another process may be writing the file of a claim: without the lock nothing is removed.
+#[test]
+fn nothing_goes_while_the_directory_cannot_be_locked() {
+    let bench = Bench::new();
+    bench.put("10.9.0.2", "");
+    fs::create_dir(bench.directory().join("lock")).unwrap();
+    let network = network(bench.ipam());
+    let refused = [
+        bench.delegates.gc(&network, &Members::new()).unwrap_err(),
+        bench.delegates.remove(&network).unwrap_err(),
+    ];
+    for error in refused {
+        assert!(error.to_string().contains("locking the directory"), "{error}");
+    }
+    assert!(bench.names().contains(&"10.9.0.2".to_owned()));
+}
+
 #[test]
 fn status_counts_files_of_this_boot() {
     let bench = Bench::new();
