@@ -66,7 +66,8 @@ impl Feature {
         let Err(said) = tried(script) else { return false };
         let complete = std::env::var_os(COMPLETE).is_some();
         assert!(!complete, "this kernel should have {what}: {said}");
-        skipped(what, &format!("this kernel has none (make test-vm has): {said}"));
+        // What the tools say has a time in it, and every skip for one reason is to be one line of the list.
+        skipped(what, "this kernel has none (make test-vm has)");
         true
     }
 

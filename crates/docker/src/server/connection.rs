@@ -137,5 +137,6 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         }
     }
     connection.as_mut().graceful_shutdown();
+    // The client may be gone, and the connection ends in any case.
     let _ = connection.await;
 }

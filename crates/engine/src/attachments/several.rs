@@ -118,6 +118,7 @@ impl Attachments<'_> {
 
     /// Whether another call made the attachment.
     fn is_of_another(&self, origin: &Origin, request: &Request) -> bool {
+        // `detach` reads a record that is unreadable here once more, and fails with its error, as a DEL of one does.
         let read = self.records.record_of(&request.id(), request.layer).ok().flatten();
         let its = read.and_then(|read| read.value.origin);
         its.is_some_and(|its| !its.is_same_call(origin))

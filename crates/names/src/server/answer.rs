@@ -85,6 +85,7 @@ impl Server<'_> {
 
     fn send(&self, (listener, asker): (u64, SocketAddr), message: &[u8]) {
         if let Some(Socket::Udp(socket)) = self.listening.get(&listener).map(|here| &here.socket) {
+            // UDP: an asker that gets no answer asks again.
             let _ = socket.send_to(message, asker);
         }
     }

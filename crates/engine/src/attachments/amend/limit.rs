@@ -76,6 +76,7 @@ impl Attachments<'_> {
                 let written =
                     self.write_limits(&read, undone.clone(), &old.unwrap_or_default(), kept);
                 if let Ok(Some(_)) = written {
+                    // The caller gets the error that led here.
                     let _ = self.links.limit_as_recorded(&undone);
                 }
             });
