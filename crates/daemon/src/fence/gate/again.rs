@@ -86,7 +86,7 @@ impl FenceGate {
     }
 
     /// The ports of containers behind fences: by them they send from their own addresses only.
-    pub(in crate::serve::fence) fn ports(&self) -> Result<Vec<BoundPort>> {
+    pub(in crate::fence) fn ports(&self) -> Result<Vec<BoundPort>> {
         locked(&self.records).ports()
     }
 

@@ -9,7 +9,7 @@ use linux::identity::is_ours_by;
 use model::{IpNet, Result};
 use netlink::{Links, Socket};
 
-use crate::serve::fence::records::Records;
+use crate::fence::records::Records;
 
 /// How long what was read is taken for known.
 const FRESH: Duration = Duration::from_secs(1);
