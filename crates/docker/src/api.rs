@@ -93,6 +93,8 @@ pub struct Container {
 pub struct Names {
     /// The engine's id of the endpoint.
     pub endpoint: ContainerId,
+    /// The engine's id of the network, where it says that.
+    pub network: Option<AliasId>,
     /// The container's name.
     pub owner: Option<OwnerName>,
     /// What else it is called there.
@@ -142,6 +144,15 @@ impl Api {
     pub fn networks(&self) -> Result<Vec<Network>> {
         let listed: Vec<decode::Network> = self.get("/networks")?;
         listed.into_iter().map(|network| self.understood(network.network())).collect()
+    }
+
+    /// One network (`GET /networks/{id}`). None if there is no such network any more.
+    ///
+    /// # Errors
+    /// Where the engine does not answer.
+    pub fn network(&self, id: &AliasId) -> Result<Option<Network>> {
+        let found: Option<decode::Network> = self.find(&format!("/networks/{id}"))?;
+        found.map(|network| self.understood(network.network())).transpose()
     }
 
     /// The endpoints of a network: those of running containers (`GET /networks/{id}`). None if

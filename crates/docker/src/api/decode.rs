@@ -167,6 +167,8 @@ struct CalledSettings {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Called {
+    #[serde(rename = "NetworkID")]
+    network: Option<String>,
     #[serde(rename = "EndpointID")]
     endpoint: Option<String>,
     aliases: Option<Vec<String>>,
@@ -192,6 +194,7 @@ impl Inspected {
             names.dedup();
             all.push(super::Names {
                 endpoint: parsed("endpoint", &id)?,
+                network: given(called.network).and_then(|id| id.parse().ok()),
                 owner: owner.clone(),
                 names,
             });
@@ -210,6 +213,13 @@ impl Event {
             _ => return None,
         };
         Some(super::events::Named { container: id.parse().ok()?, runs })
+    }
+
+    /// The network that is new.
+    pub(super) fn made_network(&self) -> Option<AliasId> {
+        let is_it =
+            self.kind.as_deref() == Some("network") && self.action.as_deref() == Some("create");
+        self.actor.as_ref().filter(|_| is_it)?.id.as_ref()?.parse().ok()
     }
 
     pub(super) fn removed_network(self) -> Option<AliasId> {

@@ -28,6 +28,7 @@ const USUAL_LINE: usize = 16 << 10;
 pub struct Events {
     stream: UnixStream,
     line: Vec<u8>,
+    made: Vec<AliasId>,
     removed: Vec<AliasId>,
     named: Vec<Named>,
 }
@@ -59,7 +60,8 @@ impl Events {
             return Err(io::Error::other(format!("status {status}")));
         }
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, line: Vec::new(), removed: Vec::new(), named: Vec::new() })
+        let (line, made, removed, named) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { stream, line, made, removed, named })
     }
 
     /// Reads what has come, without waiting for more.
@@ -80,6 +82,11 @@ impl Events {
         }
     }
 
+    /// The networks that were made, as far as the stream was read, each once.
+    pub fn made(&mut self) -> Vec<AliasId> {
+        std::mem::take(&mut self.made)
+    }
+
     /// The networks that were removed, as far as the stream was read, each once.
     pub fn removed(&mut self) -> Vec<AliasId> {
         std::mem::take(&mut self.removed)
@@ -97,6 +104,7 @@ impl Events {
                 b'\n' => {
                     let event = serde_json::from_slice::<decode::Event>(&self.line).ok();
                     self.named.extend(event.as_ref().and_then(decode::Event::named));
+                    self.made.extend(event.as_ref().and_then(decode::Event::made_network));
                     self.removed.extend(event.and_then(decode::Event::removed_network));
                     self.line.clear();
                     self.line.shrink_to(USUAL_LINE);

@@ -84,6 +84,9 @@ pub(super) trait Book {
     /// [`Subnets::lower_references`](engine::Subnets::lower_references).
     fn lower_references(&self, live: &Live, grace: Duration) -> Result<()>;
 
+    /// Whether a network is Docker's, and its name for people is not known yet.
+    fn is_untitled(&self, network: &AliasId) -> Result<bool>;
+
     /// Sets the name of a network for people.
     fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()>;
 
@@ -120,6 +123,11 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
     fn lower_references(&self, live: &Live, grace: Duration) -> Result<()> {
         self.backstage
             .with_engine(|engine| engine.subnets.lower_references(Runtime::Docker, live, grace))
+    }
+
+    fn is_untitled(&self, network: &AliasId) -> Result<bool> {
+        let alias = self.backstage.with_engine(|engine| engine.records.alias(network))?;
+        Ok(alias.is_some_and(|it| it.runtime == Runtime::Docker && it.title.is_none()))
     }
 
     fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()> {

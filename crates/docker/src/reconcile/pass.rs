@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use engine::{Live, Mode, Reconciled};
-use model::{EngineId, Kind, Result};
+use model::{AliasId, EngineId, Kind, Result};
 
 use super::book::{Book, Held};
 use super::doubt::{Doubts, doubts};
@@ -88,10 +88,13 @@ impl<'a> Pass<'a> {
         self.neighbours.forget(&removed, self.book);
     }
 
-    /// Names of containers are known as soon as they run.
+    /// Names of networks are known as soon as they are made, those of containers as soon as they run.
     pub(super) fn learn_names(&mut self, peers: &mut [Peer]) {
         for peer in peers {
+            let made = peer.made();
+            self.learn_titles(peer, made.iter());
             for (container, names) in peer.learned(self.report) {
+                self.learn_titles(peer, names.iter().filter_map(|names| names.network.as_ref()));
                 let called = names.iter().map(|names| self.book.call(names));
                 let called = called.collect::<Vec<_>>().into_iter().collect::<Result<()>>();
                 match called {
@@ -105,6 +108,25 @@ impl<'a> Pass<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// Containers are found below what their network is called.
+    fn learn_titles<'n>(&self, peer: &Peer, networks: impl Iterator<Item = &'n AliasId>) {
+        for id in networks {
+            // Where it fails, the next snapshot has it.
+            let _ = self.learn_title(peer, id);
+        }
+    }
+
+    fn learn_title(&self, peer: &Peer, id: &AliasId) -> Result<()> {
+        if !self.book.is_untitled(id)? {
+            return Ok(());
+        }
+        let network = peer.api.network(id)?.filter(|network| network.reach == Reach::Local);
+        match network.and_then(|network| network.name) {
+            Some(title) => self.book.entitle(id, &title, peer.id.as_ref()),
+            None => Ok(()),
         }
     }
 

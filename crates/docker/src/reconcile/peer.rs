@@ -25,6 +25,7 @@ pub(super) struct Peer {
     pause: Duration,
     retry: Instant,
     is_reported: bool,
+    made: Vec<AliasId>,
     removed: Vec<AliasId>,
     unnamed: Unnamed,
     /// Whether it is still to be asked which containers run, since it is back.
@@ -46,7 +47,7 @@ impl Peer {
     /// One that is asked again after at most `longest` when it is silent.
     pub(super) fn new(api: Api, longest: Duration) -> Self {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
-        let (removed, unnamed) = (Vec::new(), Unnamed::default());
+        let (made, removed, unnamed) = (Vec::new(), Vec::new(), Unnamed::default());
         let (events, id) = (None, None);
         Self {
             api,
@@ -56,6 +57,7 @@ impl Peer {
             pause,
             retry,
             is_reported: false,
+            made,
             removed,
             unnamed,
             asks_names: false,
@@ -84,6 +86,7 @@ impl Peer {
     pub(super) fn listen(&mut self) -> bool {
         let Some(events) = &mut self.events else { return true };
         let news = events.drain();
+        self.made.append(&mut events.made());
         self.removed.append(&mut events.removed());
         self.unnamed.add(events.named(), Instant::now());
         match news {
@@ -94,6 +97,11 @@ impl Peer {
                 false
             }
         }
+    }
+
+    /// The networks that were made there since it was asked last.
+    pub(super) fn made(&mut self) -> Vec<AliasId> {
+        std::mem::take(&mut self.made)
     }
 
     /// The networks that were removed there, each once.

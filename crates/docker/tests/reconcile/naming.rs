@@ -146,3 +146,30 @@ fn an_engine_that_lists_no_containers_when_it_is_back_is_asked_again() {
     let _reconciling = Reconciling::begin(&world, sockets, Duration::from_secs(3600));
     fake.wait_in_all(&inspect_of("c1"), 1);
 }
+
+/// Nothing is compared while one engine is silent: what the other one calls its networks is known all the same, from
+/// when it makes one, and at the latest when a container runs on it.
+#[test]
+fn a_network_has_its_title_as_soon_as_it_is_made_or_used() {
+    let actor = json!({"ID": "n1", "Attributes": {"name": "front", "type": "spoke"}});
+    let made = json!({"Type": "network", "Action": "create", "Actor": actor}).to_string();
+    for event in [made, started("c1", &json!({}))] {
+        let (world, fake) = scene();
+        run(&fake, &["c1", "c2"]);
+        let member = json!({"EndpointID": ENDPOINT, "NetworkID": "n1", "DNSNames": ["web"]});
+        let inspected = json!({"Name": "/web", "NetworkSettings": {"Networks": {"front": member}}});
+        fake.answer(&inspect_of("c1"), Answer::Length(inspected.to_string()));
+        let sockets = [fake.socket.with_file_name("nobody.sock"), fake.socket.clone()];
+        let reconciling = Reconciling::begin(&world, &sockets, Duration::from_secs(3600));
+        reconciling.until(|notice| matches!(notice, Notice::Reached { .. }));
+        let title = || world.engine().records.aliases().unwrap().remove(0).title;
+        assert_eq!(title(), None);
+        fake.report(&event);
+        // What it hears later is done later.
+        for later in ["c2", "c3"] {
+            fake.report(&started(later, &json!({})));
+            fake.wait_in_all(&inspect_of(later), 1);
+        }
+        assert_eq!(title(), "front".parse().ok(), "{event}");
+    }
+}
