@@ -7,7 +7,7 @@ use crate::bed::Bed;
 
 fn list(names: bool) -> Value {
     json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{
-        "type": "spoke", "names": names, "capabilities": {"aliases": true},
+        "type": "spoke", "names": names, "capabilities": {"aliases": true, "dns": true},
         "dns": {"nameservers": ["127.0.0.1"], "search": ["lan.example"], "options": ["ndots:2"]},
         "ipam": {"ranges": [[{"subnet": "10.72.1.0/24"}], [{"subnet": "fd72::/64"}]]},
     }]})
@@ -61,6 +61,36 @@ fn the_result_says_where_names_are() {
     assert_eq!(bed.ask_at("web", "10.72.1.1", "www"), "10.72.1.2");
 }
 
+/// What the runtime says of a container goes before what the configuration says of the network: its servers are those
+/// that Spoke asks, and other containers have those of the network.
+#[test]
+fn the_runtime_says_who_is_asked_for_the_rest() {
+    let bed = Bed::of(World::new(&Plugins::subject()));
+    bed.spoke("network create --subnet 10.71.3.0/24 plain");
+    bed.world.netns("server");
+    bed.spoke("network connect --ip 10.71.3.53 plain server");
+    bed.world.sh(
+        "ip netns exec server /usr/sbin/dnsmasq --user=root --pid-file= --no-resolv --no-hosts \
+        --host-record=outside.example,192.0.2.8",
+    );
+    let list = list(true);
+    let [mut web, mut api] = ["web", "api"].map(|name| Cni::container(&bed.world, name));
+    let dns =
+        json!({"servers": ["10.71.3.53"], "searches": ["corp.example"], "options": ["ndots:5"]});
+    web.runtime = json!({ "dns": dns });
+    let result = added(&mut web, &list);
+    let expected = json!({
+        "nameservers": ["10.72.1.1", "fd72::1"], "search": ["pods.spoke", "corp.example"],
+        "options": ["ndots:5"],
+    });
+    assert_eq!(result["dns"], expected);
+    added(&mut api, &list);
+    bed.until_answers("10.72.1.1");
+    assert_eq!(bed.ask_at("web", "10.72.1.1", "outside.example"), "192.0.2.8");
+    assert_eq!(bed.ask_at("api", "10.72.1.1", "outside.example"), "192.0.2.7");
+    assert_eq!(bed.ask_at("web", "10.72.1.1", "api"), "10.72.1.3");
+}
+
 #[test]
 fn without_it_the_result_is_what_the_configuration_says() {
     let bed = Bed::of(World::new(&Plugins::subject()));
@@ -71,4 +101,10 @@ fn without_it_the_result_is_what_the_configuration_says() {
     });
     assert_eq!(result["dns"], expected);
     assert_eq!(bed.spoke("dns ls --quiet"), "");
+    let mut api = Cni::container(&bed.world, "api");
+    api.runtime = json!({"dns": {"servers": ["192.0.2.1"], "searches": null}});
+    let expected = json!({
+        "nameservers": ["192.0.2.1"], "search": ["lan.example"], "options": ["ndots:2"],
+    });
+    assert_eq!(added(&mut api, &list(false))["dns"], expected);
 }

@@ -123,6 +123,7 @@ fn create(
         container: name.clone(),
         ifname: engine::APART.parse()?,
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: None,
         sandbox: None,
         wiring: connect::wiring(&wanted.made, &network, host_context.backend)?,

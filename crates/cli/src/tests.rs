@@ -230,6 +230,7 @@ fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
         container: container.parse().unwrap(),
         ifname: "eth0".parse().unwrap(),
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: owner.map(|owner| owner.parse().unwrap()),
         sandbox: Some(Sandbox { path: "/run/netns/x".into(), inode: 7 }),
         wiring,

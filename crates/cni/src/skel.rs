@@ -3,6 +3,7 @@
 //! Errors are found in the order, and reported in the words, of the reference plugins' skeleton.
 //! Only the namespace is checked earlier: before any change, not after.
 
+mod capability;
 mod several;
 
 use std::fmt::Write as _;
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use engine::{Engine, Request};
 use model::{
-    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, HostName, IfName, Layer,
-    Network, Phase, Result, Sandbox, Timestamp,
+    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, IfName, Layer, Network, Phase,
+    Result, Sandbox, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -450,9 +451,6 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
     }
 }
 
-/// More names than this nobody can remember.
-const MOST_ALIASES: usize = 64;
-
 fn request(call: &Call<'_>, plan: Plan) -> Result<Request> {
     let network = network(call, &plan);
     let Some((container, ifname)) = call.subject.clone() else {
@@ -466,7 +464,8 @@ fn request(call: &Call<'_>, plan: Plan) -> Result<Request> {
         layer: call.plugin.layer(),
         container,
         ifname: plan.ifname.unwrap_or(ifname),
-        names: aliases(call),
+        names: capability::aliases(call),
+        dns: capability::dns(call)?,
         owner: args.owner(),
         sandbox: call.sandbox.clone(),
         wiring: plan.wiring,
@@ -474,18 +473,4 @@ fn request(call: &Call<'_>, plan: Plan) -> Result<Request> {
         wanted: plan.source.wanted,
         addresses: plan.addresses,
     })
-}
-
-/// What the runtime calls the container on the network besides (capability `aliases`): a list, or a list
-/// for each network as Podman 4 sends. What cannot be a name is none.
-fn aliases(call: &Call<'_>) -> Vec<HostName> {
-    let Ok(Some(runtime)) = call.config.runtime() else { return Vec::new() };
-    let Some(node) = runtime.get("aliases") else { return Vec::new() };
-    let of_network = || node.value().get(call.config.name().as_str());
-    let list = node.value().as_array().or_else(|| of_network()?.as_array());
-    let texts = list.into_iter().flatten().take(MOST_ALIASES).filter_map(|it| it.as_str());
-    let mut aliases: Vec<HostName> = texts.filter_map(|text| text.parse().ok()).collect();
-    aliases.sort();
-    aliases.dedup();
-    aliases
 }

@@ -173,6 +173,7 @@ fn request(network: &Network, container: &str, sandbox: Option<Sandbox>) -> Requ
         container: container.parse().unwrap(),
         ifname: "eth".parse().unwrap(),
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: None,
         sandbox,
         wiring: network.wiring.clone(),

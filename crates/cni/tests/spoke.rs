@@ -292,3 +292,49 @@ fn senseless_combinations_are_refused() {
         assert!(code == 2 && was.starts_with(msg), "{fields}: {code} {was}");
     }
 }
+
+/// The runtime's words about one container (capability `dns`) replace those of the configuration, list by list, and
+/// the network stays as the configuration describes it.
+#[test]
+fn a_container_resolves_as_its_runtime_says() {
+    let rig = Rig::new();
+    let described = |runtime: &Value| {
+        config(json!({
+            "name": "pods", "type": "spoke", "names": true, "ipam": {"subnet": "10.9.0.0/24"},
+            "dns": {"nameservers": ["192.0.2.1"], "search": ["lan.example"], "options": ["ndots:2"]},
+            "runtimeConfig": runtime,
+        }))
+    };
+    let dns = json!({"servers": ["192.0.2.9"], "searches": ["corp.example"], "options": null});
+    rig.add(Plugin::Spoke, "a", &described(&json!({ "dns": dns })));
+    let own = rig.last().1.dns;
+    assert_eq!(own.nameservers, ["192.0.2.9"]);
+    assert_eq!((own.search, own.options), (vec!["corp.example".into()], vec!["ndots:2".into()]));
+    rig.add(Plugin::Spoke, "b", &described(&json!({})));
+    assert_eq!(rig.last().1.dns.nameservers, ["192.0.2.1"]);
+    rig.engine(|engine| {
+        let network = engine.records.network(&"pods".parse().unwrap()).unwrap();
+        assert_eq!(network.dns.nameservers, ["192.0.2.1"]);
+    });
+    let many: Vec<String> = (0..40).map(|it| format!("d{it}.example")).collect();
+    for (dns, word) in [
+        (json!({"servers": ["resolver"]}), "runtimeConfig.dns.servers[0]"),
+        (json!({"searches": ["a b"]}), "runtimeConfig.dns.searches[0]"),
+        (json!({"searches": many}), "more than 32"),
+        (json!({"options": ["a\nnameserver 192.0.2.66"]}), "runtimeConfig.dns.options[0]"),
+        (json!({"servers": "192.0.2.1"}), "not a list"),
+    ] {
+        let wrong = described(&json!({ "dns": dns }));
+        let (code, message) = rig.refused(Plugin::Spoke, "", &wrong);
+        assert!(code == 7 && message.contains(word), "{code} {message}");
+        // What was wrong then keeps nothing.
+        assert_eq!(rig.command("DEL", Plugin::Spoke, "c", &wrong).code, 0);
+    }
+    // The reference's pass over it.
+    let bridge = config(json!({
+        "name": "plain", "type": "bridge", "ipam": rig.host_local("10.8.0.0/24"),
+        "runtimeConfig": {"dns": {"servers": ["192.0.2.9"]}},
+    }));
+    rig.add(Plugin::Bridge, "a", &bridge);
+    assert_eq!(rig.last().1.dns, model::Dns::default());
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, Handoff, HostName, IfName, InterfaceAddress, Ipam,
+    Attachment, AttachmentId, ContainerId, Dns, Handoff, HostName, IfName, InterfaceAddress, Ipam,
     Labels, Layer, Network, OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
@@ -23,6 +23,8 @@ pub struct Request {
     pub owner: Option<OwnerName>,
     /// What it is called on the network besides the container's name.
     pub names: Vec<HostName>,
+    /// What it resolves names with; the network has the settings that are absent here.
+    pub dns: Dns,
     /// The container's namespace; none when it is already gone.
     pub sandbox: Option<Sandbox>,
     /// The network's wiring with what this container asked for: its ports, its hardware address.
@@ -75,7 +77,7 @@ impl Request {
             addresses: self.addresses.clone(),
             labels: self.labels.clone(),
             routes: self.network.routes.clone(),
-            dns: self.network.dns.clone(),
+            dns: self.dns.or(&self.network.dns),
             ..Attachment::new(self.id(), self.layer, runtime, since, phase)
         }
     }

@@ -105,6 +105,7 @@ fn bare(exec: &Exec, network: Network, sandbox: Option<Sandbox>) -> Request {
         container: exec.container_id.clone(),
         ifname: exec.ifname().clone(),
         names: exec.aliases(),
+        dns: model::Dns::default(),
         owner: exec.owner(),
         sandbox,
         wiring: network.wiring.clone(),

@@ -71,6 +71,7 @@ pub(super) fn connect(
             container: container.clone(),
             ifname: ifname.clone(),
             names: Vec::new(),
+            dns: model::Dns::default(),
             owner: lasting_name(&container, &network),
             sandbox: Some(Sandbox { path: path.clone(), inode: within.inode }),
             wiring: wiring.clone(),

@@ -40,6 +40,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &libnetwork::CreateEndpoint) -> 
         container: call.at.endpoint.as_str().parse()?,
         ifname: INTERFACE.parse()?,
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: addresses.owner,
         sandbox: None,
         wiring: Wiring { own_fence, ..wiring(&network, mac, &call.options)? },

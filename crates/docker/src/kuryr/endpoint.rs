@@ -24,6 +24,7 @@ pub(super) fn create<B: Backstage>(
         container: call.at.endpoint.as_str().parse()?,
         ifname: INTERFACE.parse()?,
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: None,
         sandbox: None,
         wiring: wiring(&network, call)?,

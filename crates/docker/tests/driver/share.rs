@@ -283,6 +283,7 @@ fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
         container: "pod-of-cni".parse().unwrap(),
         ifname: "eth0".parse().unwrap(),
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: None,
         sandbox: None,
         wiring: Wiring::default(),

@@ -245,6 +245,7 @@ pub(crate) fn request(network: &Network, container: &str) -> Request {
         container: container.parse().unwrap(),
         ifname: "eth0".parse().unwrap(),
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: None,
         sandbox: None,
         wiring: network.wiring.clone(),

@@ -237,7 +237,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         differs: &[(
             Cni,
             "`spoke serve` answers queries for names at the gateway, and the result says so \
-             ([names.md](names.md)); capability `aliases`",
+             ([names.md](names.md)); capabilities `aliases` and `dns`",
             "false",
         )],
         help: "Answer queries for the names of its containers, of every runtime, at the network's gateway; \

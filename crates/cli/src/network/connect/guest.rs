@@ -43,6 +43,7 @@ pub(super) fn connect(
         container: name.clone(),
         ifname: engine::GUEST.parse()?,
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: super::lasting_name(&name, &network),
         sandbox: None,
         wiring,

@@ -124,6 +124,7 @@ fn again(kept: &Attachment, network: Network) -> Request {
         container: kept.id.container.clone(),
         ifname: kept.id.ifname.clone(),
         names: Vec::new(),
+        dns: model::Dns::default(),
         owner: kept.owner.clone(),
         sandbox: None,
         wiring: kept.wiring.clone(),

@@ -28,6 +28,7 @@ impl Networks<'_> {
             container: one.sandbox_name().clone(),
             ifname: next_name(members, place)?,
             names: Vec::new(),
+            dns: model::Dns::default(),
             owner: one.owner.clone(),
             sandbox: one.sandbox.clone(),
             wiring: network.wiring.clone(),
