@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo demo-hosts check test churn churn-names programs test-vm test-neutron test-suites reproducible test-package test-upgrade test-suites fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test churn churn-names churn-via programs test-vm test-neutron test-suites reproducible test-package test-upgrade test-suites fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -47,6 +47,11 @@ churn-names: ## 1,000 containers come and go for ten minutes while they are aske
 	@scripts/setup test
 	@$(MAKE) --no-print-directory build
 	@NAMES_SECONDS=$${NAMES_SECONDS:-600} NAMES_CONTAINERS=$${NAMES_CONTAINERS:-1000} cargo test --quiet -p tests --test names -- --nocapture churn::
+
+churn-via: ## the container that is a network's way comes back 100 times, and no packet leaves elsewhere (VIA_RESTARTS)
+	@scripts/setup test
+	@$(MAKE) --no-print-directory build
+	@VIA_RESTARTS=$${VIA_RESTARTS:-100} cargo test --quiet -p tests --test via -- --nocapture gateway::
 
 test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan vrf" chooses
 	@scripts/setup test
