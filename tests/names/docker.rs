@@ -113,6 +113,37 @@ fn its_containers_need_no_option() {
     bed.engine.remove_each("web near inner agent late");
 }
 
+/// A network that Docker alone made is called what Docker calls it, as soon as its containers have names.
+#[test]
+fn a_network_of_its_own_has_its_name() {
+    if !Release::V28_5.is_there() {
+        return;
+    }
+    let bed = Bed::new();
+    let create = "network create -d spoke --ipam-driver spoke -o names=true";
+    bed.engine.docker(&format!("{create} --subnet 10.75.11.0/24 Shop"));
+    until_answers(bed.world(), "10.75.11.1");
+    bed.run("web", "--network Shop");
+    let known = format!("{SPOKE} dns query web >/dev/null 2>&1");
+    bed.world().sh(&format!("timeout 60 sh -c 'until {known}; do :; done'"));
+    let shown =
+        bed.world().sh(&format!("{SPOKE} dns ls --format '{{{{.Name}}}} {{{{.Network}}}}'"));
+    assert_eq!(shown, "web Shop\n");
+    for name in ["web.shop.spoke", "--tcp web.Shop.spoke", "web.docker-10.75.11.0-24.spoke"] {
+        assert_eq!(bed.ask("web", name), "10.75.11.2", "{name}");
+    }
+    assert_eq!(bed.ask("web", "2.11.75.10.in-addr.arpa PTR"), "web.shop.spoke");
+    bed.world().netns("line");
+    bed.world().sh(&format!("{SPOKE} network connect --ip 10.75.11.20 Shop line"));
+    assert_eq!(bed.ask("web", "line.shop.spoke"), "10.75.11.20");
+    // Another network that is called so has the name.
+    bed.world().sh(&format!("{SPOKE} network create --names --subnet 10.75.12.0/24 shop"));
+    until_answers(bed.world(), "10.75.12.1");
+    assert_eq!(bed.ask("web", "line.shop.spoke"), "NXDOMAIN");
+    assert_eq!(bed.ask("web", "line.docker-10.75.11.0-24.spoke"), "10.75.11.20");
+    bed.engine.remove_each("web");
+}
+
 /// Docker's server would ask others from the host: nothing reaches it but what Spoke lets through, not even
 /// at its own port.
 #[track_caller]

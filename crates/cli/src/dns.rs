@@ -4,7 +4,7 @@ mod host;
 
 use ::host::hosts::{self, Ask, Reply};
 use clap::{Args, Subcommand};
-use model::{Error, NamedElsewhere, Network, NetworkName, Result};
+use model::{Alias, Error, NamedElsewhere, Network, NetworkName, Result};
 use names::{Entry, Table as Names, lookup};
 use serde::Serialize;
 
@@ -84,7 +84,8 @@ pub(super) fn run(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let mut table = table(&engine.records.networks()?, &engine.records.attachments()?);
+    let records = &engine.records;
+    let mut table = table(&records.networks()?, &records.aliases()?, &records.attachments()?);
     let mut notes = Vec::new();
     match elsewhere(host_context) {
         Ok(names) => table.put_elsewhere(&names),
@@ -100,7 +101,8 @@ pub(super) fn run(
         }
         DnsCommand::Query(wanted) => (found(&table, wanted)?, &wanted.listing),
     };
-    let rows: Vec<NameView> = rows.into_iter().map(|(_, entry)| view(entry)).collect();
+    let view = |(network, entry): (&NetworkName, &Entry)| view(table.called(network), entry);
+    let rows: Vec<NameView> = rows.into_iter().map(view).collect();
     let name = |row: &NameView| row.name.clone();
     let text = list(output, listing, &rows, Shown { name: &name, table: &shown })?;
     Ok(Answer { notes, ..Answer::text(text) })
@@ -123,8 +125,15 @@ pub(super) fn is_in_cluster(host_context: &HostContext) -> bool {
     places.any(|place| hosts::is_member(&place))
 }
 
-pub(super) fn table(networks: &[Network], attachments: &[model::Attachment]) -> Names {
+pub(super) fn table(
+    networks: &[Network],
+    aliases: &[Alias],
+    attachments: &[model::Attachment],
+) -> Names {
     let mut table = Names::default();
+    for alias in aliases {
+        table.put_alias(&alias.id, Some(alias));
+    }
     for network in networks {
         table.put_network(&network.name, true, Some(network));
     }
@@ -164,10 +173,10 @@ fn found<'a>(table: &'a Names, wanted: &DnsQueryArgs) -> Result<Vec<(&'a Network
     Ok(all)
 }
 
-fn view(entry: &Entry) -> NameView {
+fn view(network: NetworkName, entry: &Entry) -> NameView {
     NameView {
         name: entry.name.clone(),
-        network: entry.called().to_string(),
+        network: network.to_string(),
         runtime: entry.runtime_name(),
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
         aliases: entry.aliases.clone(),

@@ -129,7 +129,7 @@ fn explained(
                 notes.push(format!("names of other hosts are not known: {error}"));
                 Vec::new()
             });
-            let names = names::Names::new(&networks, &records, &there);
+            let names = names::Names::new((&networks, &aliases), &records, &there);
             names.find(&wanted.to, &from, &book, &mut kernel)?
         }
     };

@@ -68,7 +68,8 @@ fn answer_containers(daemon: &Daemon) {
 
 fn answer_until_lost(daemon: &Daemon) -> Result<()> {
     let store = ::host::host_context::open_store(daemon.context_pool.config())?;
-    let watch = store.watch(&[Prefix::Networks, Prefix::Configured, Prefix::Attachments])?;
+    let records = [Prefix::Networks, Prefix::Configured, Prefix::Aliases, Prefix::Attachments];
+    let watch = store.watch(&records)?;
     let wakes = both(watch.as_fd(), daemon.elsewhere.as_fd())?;
     let (socket, elsewhere, kept, is_failing) = (Socket::netfilter()?, None, None, false);
     let mut records = Records { daemon, watch, wakes, elsewhere, socket, kept, is_failing };
@@ -102,6 +103,8 @@ impl Records<'_> {
             }
             (Key::Network(name), _) => table.put_network(name, true, None),
             (Key::Configured(name), _) => table.put_network(name, false, None),
+            (Key::Alias(id), Some(Record::Alias(alias))) => table.put_alias(id, Some(alias)),
+            (Key::Alias(id), _) => table.put_alias(id, None),
             (Key::Attachment(id, layer), now) => {
                 let now = match now {
                     Some(Record::Attachment(now)) => Some(&**now),

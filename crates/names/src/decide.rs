@@ -210,7 +210,7 @@ fn named(
     if let Some(address) = reversed(&question.name)
         && let Some(entry) = table.named_at(networks, address)
     {
-        let name = entry.full_name();
+        let name = table.full_name(entry);
         return match question.kind {
             Rtype::PTR | Rtype::ANY if !entry.name.is_empty() => {
                 let room = write::room_of(query, by);

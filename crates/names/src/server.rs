@@ -280,7 +280,7 @@ impl<'a> Server<'a> {
     /// have the port at one, which is led no queries then.
     fn listen(&mut self) -> Vec<Place> {
         let mut held = self.places.clone();
-        let wanted: BTreeSet<&Place> = held.iter().collect();
+        let wanted: BTreeSet<Place> = held.iter().map(Place::unnamed).collect();
         let gone = |here: &Listening| here.place().is_some_and(|it| !wanted.contains(it));
         for (_, here) in self.listening.extract_if(|_, here| gone(here)) {
             here.name().into_iter().for_each(|name| self.book.discard(&name));
@@ -288,7 +288,7 @@ impl<'a> Server<'a> {
         let there: BTreeSet<Place> =
             self.listening.values().filter_map(|socket| socket.place().cloned()).collect();
         held.retain(|place| {
-            let opened = if there.contains(place) { Ok(()) } else { self.open(place) };
+            let opened = if there.contains(&place.unnamed()) { Ok(()) } else { self.open(place) };
             let failed = |error| self.book.failed("answering queries for names", &error);
             opened.map_err(failed).is_ok()
         });
@@ -302,7 +302,7 @@ impl<'a> Server<'a> {
         make_room(&udp);
         let tcp = self.socket(place, SocketType::STREAM).map_err(failed)?;
         rustix::net::listen(&tcp, 64).map_err(|cause| failed(cause.into()))?;
-        self.add(&At::Gateway(place.clone()), udp.into(), tcp.into())
+        self.add(&At::Gateway(place.unnamed()), udp.into(), tcp.into())
     }
 
     /// The one of the process before, in which queries wait, or a new one.

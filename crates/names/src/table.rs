@@ -3,20 +3,24 @@
 mod askers;
 mod elsewhere;
 mod entry;
+mod titles;
 mod ways;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use model::{
-    Attachment, AttachmentId, EgressPolicy, Fence, FormerName, IfName, IpNet, Ipam, Layer, Moment,
-    NamedElsewhere, Network, NetworkName, Runtime, Wiring, name_domain,
+    Alias, AliasId, Attachment, AttachmentId, EgressPolicy, Fence, FormerName, IfName, IpNet, Ipam,
+    Layer, Moment, NamedElsewhere, Network, NetworkName, Runtime, Wiring, name_domain,
 };
 
 use crate::sandbox::Sandbox;
 use elsewhere::Elsewhere;
 pub use entry::Entry;
+use titles::{Plain, Titles, entitle};
 use ways::Ways;
 
 /// Where queries of a network come in.
@@ -53,6 +57,12 @@ impl Place {
         std::iter::once(&self.called).chain(former.into_keys()).map(name_domain).collect()
     }
 
+    /// The same, whatever its network is called: its sockets stay when that changes.
+    pub(crate) fn unnamed(&self) -> Self {
+        let (called, former) = (self.network.clone(), Vec::new());
+        Self { called, former, ..self.clone() }
+    }
+
     /// The gateway alone.
     pub fn address(&self) -> IpAddr {
         self.gateway.addr()
@@ -68,6 +78,8 @@ struct Served {
     fence: Option<Fence>,
     /// The mark that leads to its way out, where it has one of its own.
     way: Option<u32>,
+    /// The runtime that made it, where no command has named it.
+    maker: Option<Runtime>,
 }
 
 /// Who asks, as far as it is known: where the query came in, and from which address.
@@ -92,6 +104,9 @@ pub struct Table {
     by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
     elsewhere: Elsewhere,
     ways: Ways,
+    titles: Titles,
+    /// What is made of them, and of what networks are called.
+    plain: OnceLock<Plain>,
     serves_host: bool,
     generation: u64,
     sandbox_generation: u64,
@@ -105,13 +120,15 @@ impl Table {
         self.sandbox_generation += u64::from(self.ways.put_network(name, declared, now));
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
-            Served::of((name, now.called(), &now.former), network)
+            let served = Served::of((name, now.called(), &now.former), network)?;
+            let maker = now.title.is_none().then_some(now.runtime);
+            Some(Served { maker, ..served })
         });
         let key = (name.clone(), declared);
         if self.networks.get(&key) == served.as_ref() {
             return;
         }
-        self.generation += 1;
+        self.has_changed();
         match served {
             Some(served) => self.networks.insert(key, served),
             None => self.networks.remove(&key),
@@ -134,7 +151,7 @@ impl Table {
             Some((id.network.clone(), Served::of((&id.network, now.network(), &[]), network)?))
         });
         if self.attached.get(id) != served.as_ref() {
-            self.generation += 1;
+            self.has_changed();
             match served {
                 Some(served) => self.attached.insert(id.clone(), served),
                 None => self.attached.remove(id),
@@ -147,6 +164,18 @@ impl Table {
             self.remember(id, entry);
         }
         gone
+    }
+
+    /// What a runtime calls a network is as it says now, or gone.
+    pub fn put_alias(&mut self, id: &AliasId, now: Option<&Alias>) {
+        if self.titles.put(id, now) {
+            self.has_changed();
+        }
+    }
+
+    fn has_changed(&mut self) {
+        self.generation += 1;
+        self.plain = OnceLock::new();
     }
 
     /// These are all containers of other hosts that have names.
@@ -194,10 +223,34 @@ impl Table {
     }
 
     /// The domains in which the names of a network stand: that of what it is called, and that of what it was
-    /// before it was renamed, unless another network is called so now.
+    /// before it was renamed or is by runtimes, unless another network is called so now.
     pub(crate) fn domains_of(&self, network: &NetworkName) -> Vec<String> {
-        let place = self.served(network).and_then(|served| served.places.first());
+        let place = self.place_of(network);
         place.map_or_else(|| vec![name_domain(network)], |place| place.domains(self.all_places()))
+    }
+
+    /// What a network is called.
+    pub fn called(&self, network: &NetworkName) -> NetworkName {
+        self.place_of(network).map_or_else(|| network.clone(), |place| place.called.clone())
+    }
+
+    /// What a container is called in the first domain of its network.
+    pub(crate) fn full_name(&self, entry: &Entry) -> String {
+        format!("{}.{}", entry.name, name_domain(&self.called(&entry.network)))
+    }
+
+    fn place_of(&self, network: &NetworkName) -> Option<Cow<'_, Place>> {
+        let served = self.served(network)?;
+        served.places.first().map(|place| self.entitled(place, served))
+    }
+
+    /// The place with what runtimes call its network.
+    fn entitled<'a>(&self, place: &'a Place, served: &Served) -> Cow<'a, Place> {
+        let plain = self.plain.get_or_init(|| self.titles.plain(self.all_places()));
+        let Some(titles) = plain.get(&place.network) else { return Cow::Borrowed(place) };
+        let mut entitled = place.clone();
+        entitle(&mut entitled, titles, served.maker);
+        Cow::Owned(entitled)
     }
 
     /// The bridge of a network.
@@ -253,8 +306,11 @@ impl Table {
     /// Where queries come in, each address once.
     pub fn places(&self) -> Vec<Place> {
         let mut places: BTreeMap<IpAddr, Place> = BTreeMap::new();
-        for place in self.all_places() {
-            places.entry(place.address()).or_insert_with(|| place.clone());
+        for (place, served) in
+            self.all_served().flat_map(|it| it.places.iter().map(move |at| (at, it)))
+        {
+            let entitled = || self.entitled(place, served).into_owned();
+            places.entry(place.address()).or_insert_with(entitled);
         }
         places.into_values().collect()
     }
@@ -266,8 +322,11 @@ impl Table {
     }
 
     fn all_places(&self) -> impl Iterator<Item = &Place> {
-        let attached = self.attached.values().map(|(_, served)| served);
-        self.networks.values().chain(attached).flat_map(|served| &served.places)
+        self.all_served().flat_map(|served| &served.places)
+    }
+
+    fn all_served(&self) -> impl Iterator<Item = &Served> {
+        self.networks.values().chain(self.attached.values().map(|(_, served)| served))
     }
 
     /// Everybody who has a name, by network and name.
@@ -404,6 +463,7 @@ impl Served {
             servers: parsed(servers),
             fence,
             way,
+            maker: None,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Who is meant by a name that only networks with names know.
 
 use explain::{End, Hop, Kernel, Netlink, Space};
-use model::{Attachment, Error, NamedElsewhere, Network, NetworkName, Protocol, Result};
+use model::{Alias, Attachment, Error, NamedElsewhere, Network, NetworkName, Protocol, Result};
 use names::{Table, lookup};
 
 use super::ends::{Book, Found};
@@ -19,17 +19,11 @@ const HOP: &str = "name";
 impl<'a> Names<'a> {
     /// `elsewhere`: what containers of other hosts are called.
     pub(super) fn new(
-        networks: &'a [Network],
+        (networks, aliases): (&'a [Network], &[Alias]),
         records: &'a [Attachment],
         elsewhere: &[NamedElsewhere],
     ) -> Self {
-        let mut table = Table::default();
-        for network in networks {
-            table.put_network(&network.name, true, Some(network));
-        }
-        for record in records {
-            table.put_attachment(&record.id, record.layer, Some(record));
-        }
+        let mut table = crate::dns::table(networks, aliases, records);
         table.put_elsewhere(elsewhere);
         Self { table, networks, records }
     }

@@ -151,7 +151,7 @@ impl Book {
 
     /// What is answered over DNS for these attachments, and on which network.
     fn names(&self, attachments: &[Attachment]) -> Vec<(String, String)> {
-        let table = crate::dns::table(&self.networks, &self.records);
+        let table = crate::dns::table(&self.networks, &self.aliases, &self.records);
         let mut names = Vec::new();
         for (network, entry) in table.entries() {
             let is_its = attachments.iter().any(|one| {

@@ -215,6 +215,19 @@ fn what_leads_queries_stays_until_it_leads_to_other_sockets() {
     assert_eq!(of_sandboxes(&said), ["enter 0", "Renewed 0", "enter 7", "Gone 7"]);
 }
 
+/// Queries wait in them.
+#[test]
+fn sockets_stay_when_their_network_is_called_otherwise() {
+    let called_otherwise: Step = |table| {
+        let mut record = attachment(7);
+        record.title = Some("shop".parse().unwrap());
+        table.put_attachment(&record.id, record.layer, Some(&record));
+        assert_eq!(table.places()[0].called.as_str(), "shop");
+    };
+    let said = Steps::new(vec![|it| put(it, 7), called_otherwise]).run();
+    assert!(!said.iter().any(|it| it.starts_with("discard")), "{said:?}");
+}
+
 /// A query alone costs no look into the records.
 #[test]
 fn records_are_read_when_they_have_changed() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use model::{
     Attachment, ContainerId, Fence, HostName, NamedElsewhere, NetworkName, OwnerName, Phase,
-    Runtime, SharedEndpoint, SharedName, name_domain,
+    Runtime, SharedEndpoint, SharedName,
 };
 
 use super::{is_internal, parsed};
@@ -28,7 +28,6 @@ pub struct Entry {
     /// Its attachment, where it is on this host.
     pub(super) holder: Option<Holder>,
     pub(super) network: NetworkName,
-    pub(super) called: NetworkName,
     pub(super) sandbox: Option<(PathBuf, u64)>,
     pub(super) container: String,
     pub(super) internal: bool,
@@ -37,11 +36,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What its network is called.
-    pub fn called(&self) -> &NetworkName {
-        &self.called
-    }
-
     /// The network that it is on.
     pub(crate) fn network(&self) -> &NetworkName {
         &self.network
@@ -67,7 +61,6 @@ impl Entry {
             host: None,
             holder: Some(Holder { id: attachment.id.clone(), since: attachment.since }),
             network: attachment.id.network.clone(),
-            called: attachment.network().clone(),
             sandbox: attachment.sandbox.as_ref().map(|it| (it.path.clone(), it.inode)),
             container,
             internal: is_internal(&attachment.wiring),
@@ -87,7 +80,6 @@ impl Entry {
             host: Some(it.host.clone()),
             holder: None,
             network: it.network.clone(),
-            called: it.network.clone(),
             sandbox: None,
             container: String::new(),
             internal: true,
@@ -117,11 +109,6 @@ impl Entry {
     /// Whose it is, as text; empty where that is not known.
     pub fn runtime_name(&self) -> String {
         self.runtime.as_ref().map(ToString::to_string).unwrap_or_default()
-    }
-
-    /// What it is called in the domain of its network.
-    pub fn full_name(&self) -> String {
-        format!("{}.{}", self.name, name_domain(&self.called))
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
