@@ -35,7 +35,8 @@ fn purged(before: &str, after: &str) -> (String, String) {
     let script = format!("{HOST}{before}\nsh -e $POSTRM purge >&2\n{after}");
     let mut command = Command::new("unshare");
     command.args(["-n", "-m", "--propagation", "private", "sh", "-euc", &script]);
-    let output = command.env("SPOKE", SPOKE).env("POSTRM", POSTRM).output().unwrap();
+    command.env("SPOKE", SPOKE).env("POSTRM", POSTRM).env("MARK", model::ENGINE_LABEL);
+    let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     (String::from_utf8(output.stdout).unwrap(), said)
@@ -63,6 +64,51 @@ fn a_purged_host_does_not_forward() {
          ip -o link | grep -v -e ' lo:' -e eth0 -e far0 || true",
     );
     assert_eq!(left, "", "{said}");
+}
+
+/// What a network of many hosts leaves, as this host has it: devices, tables of both families, and the files by
+/// which Podman and CNI know it. Beside it, what only looks like that.
+const CLUSTER: &str = r#"
+ip link add spokevx4097 type vxlan id 4097 local 192.0.2.1 dstport 4789
+ip link set spokevx4097 alias "spoke network 4097 from 192.0.2.1 port 4789"
+ip link add spokewg0 group 1936747383 type bridge
+nft add table ip spoke_overlay
+nft add table ip6 spoke_overlay
+nft add table inet spoke_routes
+rm -rf /etc/cni /etc/containers
+mkdir -p /etc/cni/net.d /etc/containers/networks /run/networks
+echo "network_config_dir = \"/run/networks\"" >/etc/containers/containers.conf
+put() { printf "%s\n" "$2" >$1; }
+put /etc/cni/net.d/wide.conflist "{
+  \"name\": \"wide\",
+  \"$MARK\": \"wide\"
+}"
+put /etc/cni/net.d/other.conflist "{
+  \"name\": \"other\",
+  \"$MARK\": \"wide\"
+}"
+for directory in /etc/containers/networks /run/networks; do
+    put $directory/wide.json "{
+  \"labels\": {
+    \"$MARK\": \"wide\"
+  }
+}"
+done
+put /etc/containers/networks/mine.json "{\"driver\": \"spoke\", \"options\": {\"network\": \"wide\"}}"
+"#;
+
+#[test]
+fn a_purged_host_of_a_cluster_has_nothing_of_it() {
+    let see = "nft list tables | grep spoke || true; ip -o link | grep -o ' spoke[a-z0-9]*' || true
+        cd /; find etc/cni etc/containers run/networks -type f | sort";
+    let others = "etc/cni/net.d/other.conflist\netc/containers/containers.conf\n\
+        etc/containers/networks/mine.json\n";
+    let (left, said) = purged(CLUSTER, &format!("{FORWARDING}\n{see}"));
+    assert_eq!(left, format!("0\n0\n0\n{others}"), "{said}");
+    let anothers = "ip link add spokevx4098 type vxlan id 4098 local 192.0.2.1 dstport 4790";
+    let (left, said) =
+        purged(&format!("{CLUSTER}{anothers}"), "ip -o link | grep -o ' spoke[a-z0-9]*'");
+    assert_eq!(left, " spokevx4098\n", "{said}");
 }
 
 #[test]
