@@ -59,6 +59,7 @@ test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan 
 	@$(MAKE) --no-print-directory build
 	@scripts/vm-tests $(FILTER)
 	@scripts/machine-tests qemu
+	@scripts/machine-tests beside
 	@scripts/machine-tests libvirt
 
 test-neutron: ## a whole Neutron with OVN; NEUTRON=pypi takes the newest instead of Debian's
