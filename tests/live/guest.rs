@@ -1,5 +1,5 @@
 //! Virtual machines beside containers. What stands for the machine here is a program that has the tap
-//! device open; `scripts/guest` has a real one.
+//! device open; `scripts/machine-tests` has a real one.
 
 use tests::{Remains, Serve};
 
