@@ -154,6 +154,9 @@ struct StatusView {
     routes: Vec<RouteView>,
     /// What a firewall says otherwise.
     otherwise: Vec<String>,
+    /// Whether following a firewall would change that: not where all these ports are Docker's.
+    #[serde(skip)]
+    is_mended: bool,
     /// What is wrong with the firewalls themselves.
     warnings: Vec<String>,
 }
@@ -192,7 +195,7 @@ struct RouteView {
 fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let records = engine.records.attachments()?;
-    let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
+    let mapped = Mapped::ask_all(&engine.records.aliases()?, host_context);
     let kept = place(host_context)?.kept()?;
     let mut socket = Socket::netfilter()?;
     let seen = seen::all(kept.as_ref(), &host_context.root, &mut socket)?;
@@ -201,12 +204,15 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let titles = Titles::of(&engine.records.networks()?);
     let mut published = ports::all(&records, &mapped);
     published.iter_mut().for_each(|port| titles.put(&mut port.network));
+    published.extend(ports::beside(&mapped));
+    published.sort();
     let ports: Vec<PortView> =
         published.into_iter().map(|port| port_view(port, follow, &seen)).collect();
     let view = StatusView {
         follow,
         withdrawn,
         otherwise: ports.iter().flat_map(|port| otherwise(port, &seen)).collect(),
+        is_mended: ports.iter().any(|it| it.port.is_ours() && !otherwise(it, &seen).is_empty()),
         warnings: seen::warnings(&seen, follow, withdrawn),
         firewalls: seen.iter().map(firewall_view).collect(),
         ports,
@@ -222,7 +228,7 @@ fn firewall_view(seen: &Seen) -> FirewallView {
 }
 
 fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[Seen]) -> PortView {
-    let is_ours = matches!(port.backend, "nftables" | "iptables");
+    let is_ours = port.is_ours();
     let protocol = port.protocol.parse::<Protocol>().map_or(0, Protocol::number);
     let address = port.host_ip.as_deref().and_then(|address| address.parse().ok());
     let known = seen.iter().filter(|seen| seen.is_known());
@@ -248,8 +254,13 @@ fn otherwise(view: &PortView, seen: &[Seen]) -> Vec<String> {
                 "lan" => "from the LAN",
                 _ => "from anywhere",
             };
+            let whose = match port.backend {
+                "docker" => "; Docker publishes it, and follows no firewall: publish it at one address (-p ADDRESS:…), or \
+                    on a network of `docker network create -d spoke`",
+                _ => "",
+            };
             format!(
-                "{}/{} of {} is reached {what}, but {} would let this host's port be reached from {from}",
+                "{}/{} of {} is reached {what}, but {} would let this host's port be reached from {from}{whose}",
                 port.host_port, port.protocol, port.name, judgement.by
             )
         })
@@ -326,7 +337,7 @@ fn text(view: &StatusView) -> String {
     for sentence in view.warnings.iter().chain(&view.otherwise) {
         lines += &format!("warn: {sentence}\n");
     }
-    let on = view.firewalls.iter().find(|it| it.state == "on" && !view.otherwise.is_empty());
+    let on = view.firewalls.iter().find(|it| it.state == "on" && view.is_mended);
     if let (Some(firewall), None) = (on, view.follow) {
         lines += &format!("  fix: spoke firewall follow {}\n", firewall.name);
     }

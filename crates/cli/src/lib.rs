@@ -108,8 +108,8 @@ pub struct HostContext<'a> {
     pub listed: &'a dyn Fn() -> Option<Listed>,
     /// The third-party Docker plugins.
     pub foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
-    /// The running containers of each Docker Engine of this host; called only where Docker maps
-    /// ports.
+    /// The running containers of each Docker Engine of this host, `NotFound` where there is none; called only where
+    /// Docker maps ports, or these are listed.
     pub running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Reports the changes of attachments' records, for commands that follow them.
     pub watch: &'a dyn Fn() -> Result<store::Watch>,

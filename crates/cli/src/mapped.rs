@@ -1,9 +1,12 @@
-//! Ports that Docker maps by itself for containers on our networks (`-o ports=docker`). The store
-//! does not know them: Docker makes them on a bridge of its own, `docker_gwbridge`.
+//! Ports that Docker maps by itself: for containers on our networks (`-o ports=docker`), on a bridge of its own,
+//! `docker_gwbridge`; and for those on none of ours. The store does not know them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Alias, AliasId, ContainerId, OwnerName, PortMap, Publisher, Runtime};
+use docker::api::{Container, Endpoint};
+use model::{
+    Alias, AliasId, ContainerId, Kind, NetworkName, OwnerName, PortMap, Publisher, Runtime,
+};
 
 use super::HostContext;
 
@@ -11,6 +14,8 @@ use super::HostContext;
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     by_endpoint: BTreeMap<ContainerId, Target>,
+    /// Those of Docker's own networks, where these were asked for.
+    pub(super) beside: Vec<Beside>,
     /// Why something may be missing.
     pub(super) notes: Vec<String>,
 }
@@ -22,40 +27,80 @@ pub(super) struct Target {
     pub(super) ports: Vec<PortMap>,
 }
 
+/// A container with ports that Docker maps on a network of its own.
+#[derive(Debug)]
+pub(super) struct Beside {
+    /// What Docker calls the network.
+    pub(super) network: Option<NetworkName>,
+    pub(super) endpoint: Endpoint,
+    pub(super) ports: Vec<PortMap>,
+}
+
+/// The networks of ours that Docker knows.
+struct Known<'a> {
+    all: BTreeSet<&'a AliasId>,
+    /// Those for which Docker maps the ports.
+    mapped: BTreeSet<&'a AliasId>,
+}
+
+impl<'a> Known<'a> {
+    fn of(aliases: &'a [Alias]) -> Self {
+        let docker = || aliases.iter().filter(|alias| alias.runtime == Runtime::Docker);
+        let is_mapped = |alias: &&Alias| alias.publisher == Publisher::Runtime;
+        Self {
+            all: docker().map(|alias| &alias.id).collect(),
+            mapped: docker().filter(is_mapped).map(|alias| &alias.id).collect(),
+        }
+    }
+}
+
 impl Mapped {
     /// Asks Docker, where there are networks for which it maps.
     pub(super) fn ask(aliases: &[Alias], host_context: &HostContext) -> Self {
-        let is_theirs = |alias: &&Alias| {
-            alias.runtime == Runtime::Docker && alias.publisher == Publisher::Runtime
-        };
-        let theirs: BTreeSet<&AliasId> =
-            aliases.iter().filter(is_theirs).map(|alias| &alias.id).collect();
+        let known = Known::of(aliases);
         let mut mapped = Self::default();
-        if theirs.is_empty() {
-            return mapped;
-        }
-        for answer in (host_context.running)() {
-            match answer {
-                Ok(containers) => mapped.add(containers, &theirs),
-                Err(error) => {
-                    let note = format!("ports that Docker maps by itself are missing: {error}");
-                    mapped.notes.push(note);
-                }
-            }
+        if !known.mapped.is_empty() {
+            mapped.hear(&known, host_context);
+            mapped.beside.clear();
         }
         mapped
     }
 
-    /// A container on several such networks has its ports once.
-    fn add(&mut self, containers: Vec<docker::api::Container>, theirs: &BTreeSet<&AliasId>) {
-        for container in containers {
-            let mut endpoints = container.endpoints.into_iter();
-            let on_theirs = endpoints
-                .find(|(network, _)| network.as_ref().is_some_and(|id| theirs.contains(id)));
-            if let Some((_, endpoint)) = on_theirs {
-                let target = Target { name: endpoint.name, ports: container.ports };
-                self.by_endpoint.insert(endpoint.id, target);
+    /// Asks Docker also for the ports of its own networks. A host without Docker has none.
+    pub(super) fn ask_all(aliases: &[Alias], host_context: &HostContext) -> Self {
+        let mut mapped = Self::default();
+        mapped.hear(&Known::of(aliases), host_context);
+        mapped
+    }
+
+    fn hear(&mut self, known: &Known<'_>, host_context: &HostContext) {
+        for answer in (host_context.running)() {
+            match answer {
+                Ok(containers) => containers.into_iter().for_each(|it| self.add(it, known)),
+                Err(error) if error.kind() == Kind::NotFound && known.all.is_empty() => {}
+                Err(error) => {
+                    let note = format!("ports that Docker maps by itself are missing: {error}");
+                    self.notes.push(note);
+                }
             }
+        }
+    }
+
+    /// A container on several such networks has its ports once.
+    fn add(&mut self, container: Container, known: &Known<'_>) {
+        let Container { mut endpoints, mut networks, ports } = container;
+        let is_on = |ids: &BTreeSet<&AliasId>, network: &Option<AliasId>| {
+            network.as_ref().is_some_and(|id| ids.contains(id))
+        };
+        if let Some(at) = endpoints.iter().position(|(id, _)| is_on(&known.mapped, id)) {
+            let (_, endpoint) = endpoints.swap_remove(at);
+            self.by_endpoint.insert(endpoint.id, Target { name: endpoint.name, ports });
+        } else if let Some(at) = endpoints.iter().position(|(id, _)| !is_on(&known.all, id))
+            && !ports.is_empty()
+        {
+            let (id, endpoint) = endpoints.swap_remove(at);
+            let network = id.and_then(|id| networks.remove(&id));
+            self.beside.push(Beside { network, endpoint, ports });
         }
     }
 

@@ -111,9 +111,16 @@ fn forget(
 fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let (records, kept) = shown(&engine, wanted.container.as_deref(), host_context)?;
-    let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
+    let aliases = engine.records.aliases()?;
+    let is_all = wanted.container.is_none() && wanted.network.is_none();
+    let mapped = match is_all {
+        true => Mapped::ask_all(&aliases, host_context),
+        false => Mapped::ask(&aliases, host_context),
+    };
     let mut rows = rows(&records, &kept, &mapped);
     entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.port.network)?;
+    rows.extend(ports::beside(&mapped).map(|port| PortRow { port, state: "published" }));
+    rows.sort();
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.port.labels)));
     let name = |row: &PortRow| format!("{}/{}", row.port.host_port, row.port.protocol);
     let table = |rows: &[PortRow]| table(rows, wanted.listing.no_trunc);

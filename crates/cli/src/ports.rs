@@ -2,8 +2,9 @@
 //! `spoke ports`, as it was called first.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result};
+use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result, Runtime};
 use serde::Serialize;
 
 use super::args::{Output, PortsArgs};
@@ -15,6 +16,9 @@ use super::titles::entitle;
 use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
 use super::{Answer, HostContext};
+
+/// The publisher of ports that Docker maps by itself.
+const BY_DOCKER: &str = "docker";
 
 /// A published port and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -39,11 +43,16 @@ pub(super) struct PublishedView {
     /// The user's labels of the container.
     pub(super) labels: BTreeMap<String, String>,
     /// The publisher: `nftables` and `iptables` are Spoke's, `plugin` is the network's Docker
-    /// plugin.
+    /// plugin, `docker` is Docker itself.
     pub(super) backend: &'static str,
 }
 
 impl PublishedView {
+    /// Whether the port is Spoke's, and obeys a firewall that is followed.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self.backend, "nftables" | "iptables")
+    }
+
     /// Where it leads to.
     pub(super) fn target(&self) -> String {
         self.at(self.container_ip.as_deref().unwrap_or_default())
@@ -80,9 +89,15 @@ pub(super) fn run(
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let records = engine.records.attachments()?;
-    let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
+    let aliases = engine.records.aliases()?;
+    let mapped = match wanted.network {
+        None => Mapped::ask_all(&aliases, host_context),
+        Some(_) => Mapped::ask(&aliases, host_context),
+    };
     let mut rows = all(&records, &mapped);
     entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.network)?;
+    rows.extend(beside(&mapped));
+    rows.sort();
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.labels)));
     let listing = &wanted.listing;
     let name = |row: &PublishedView| format!("{}/{}", row.host_port, row.protocol);
@@ -100,6 +115,35 @@ pub(super) fn all(records: &[Attachment], mapped: &Mapped) -> Vec<PublishedView>
         .collect();
     rows.sort();
     rows
+}
+
+/// A row for each port that Docker maps on a network of its own. None of these is in the book.
+pub(super) fn beside(mapped: &Mapped) -> impl Iterator<Item = PublishedView> {
+    mapped.beside.iter().flat_map(|its| {
+        let endpoint = &its.endpoint;
+        let name =
+            endpoint.name.as_ref().map_or_else(|| endpoint.id.to_string(), ToString::to_string);
+        let network = its.network.as_ref().map(ToString::to_string).unwrap_or_default();
+        its.ports.iter().map(move |map| {
+            let targets = targets(map, endpoint.addresses.iter().copied());
+            PublishedView {
+                host_port: map.host_port.get(),
+                protocol: map.protocol.to_string(),
+                host_ip: map.host.map(|host| host.to_string()),
+                container_port: map.container_port.get(),
+                container_ip: targets.first().cloned(),
+                container_ips: targets,
+                added: false,
+                reach: reached(map, Reach::Any),
+                name: name.clone(),
+                container: endpoint.id.to_string(),
+                runtime: Runtime::Docker.to_string(),
+                network: network.clone(),
+                labels: BTreeMap::new(),
+                backend: BY_DOCKER,
+            }
+        })
+    })
 }
 
 fn published(record: &Attachment, all: &[Attachment], mapped: &Mapped) -> Vec<PublishedView> {
@@ -131,7 +175,7 @@ fn view(
     by: By<'_>,
 ) -> PublishedView {
     let targets = match by {
-        By::Spoke(_) => targets(map, record),
+        By::Spoke(_) => targets(map, record.addresses.iter().map(|held| held.address.addr())),
         By::Docker => Vec::new(),
     };
     PublishedView {
@@ -146,10 +190,8 @@ fn view(
             By::Docker => false,
         },
         reach: match by {
-            // The kernel takes packets to a loopback address from the host only.
-            _ if map.host.is_some_and(|host| host.is_loopback()) => reach(Reach::Local),
-            By::Spoke(publish) => reach(publish.reach),
-            By::Docker => reach(Reach::Any),
+            By::Spoke(publish) => reached(map, publish.reach),
+            By::Docker => reached(map, Reach::Any),
         },
         name: name.to_owned(),
         container: record.id.container.to_string(),
@@ -160,19 +202,24 @@ fn view(
             By::Spoke(_) if record.is_published_by_plugin() => "plugin",
             By::Spoke(Publish { backend: Backend::Nftables, .. }) => "nftables",
             By::Spoke(Publish { backend: Backend::Iptables, .. }) => "iptables",
-            By::Docker => "docker",
+            By::Docker => BY_DOCKER,
         },
+    }
+}
+
+/// Who reaches a port whose network lets these: the kernel takes packets to a loopback address from the host only.
+fn reached(map: &PortMap, by: Reach) -> &'static str {
+    match map.host.is_some_and(|host| host.is_loopback()) {
+        true => reach(Reach::Local),
+        false => reach(by),
     }
 }
 
 /// The destination of the port: the container's first address of each of the port's families, in the
 /// order of its addresses.
-fn targets(map: &PortMap, record: &Attachment) -> Vec<String> {
-    let fits = |address: &std::net::IpAddr| {
-        map.host.is_none_or(|host| host.is_ipv4() == address.is_ipv4())
-    };
-    let mut addresses: Vec<_> = record.addresses.iter().map(|held| held.address.addr()).collect();
-    addresses.retain(fits);
+fn targets(map: &PortMap, addresses: impl Iterator<Item = IpAddr>) -> Vec<String> {
+    let fits = |it: &IpAddr| map.host.is_none_or(|host| host.is_ipv4() == it.is_ipv4());
+    let mut addresses: Vec<IpAddr> = addresses.filter(fits).collect();
     let mut families = BTreeSet::new();
     addresses.retain(|address| families.insert(address.is_ipv4()));
     addresses.iter().map(ToString::to_string).collect()

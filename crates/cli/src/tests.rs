@@ -7,6 +7,7 @@ mod called;
 mod daemon;
 mod described;
 mod host;
+mod mapped;
 mod meant;
 mod network;
 mod neutron;

@@ -3,6 +3,7 @@
 
 mod lan;
 mod layers;
+mod limits;
 mod neutron;
 pub(super) mod remote;
 
@@ -278,6 +279,10 @@ pub(super) struct AttachmentView {
     /// Its port, where the network is Neutron's.
     pub(super) neutron: Option<neutron::NeutronPortView>,
     pub(super) ports: Vec<PortView>,
+    /// Its limits, where it has some.
+    pub(super) limit: Option<limits::RatesView>,
+    /// How much it may carry in a period, where that is limited.
+    pub(super) quota: Option<limits::QuotaView>,
     /// Where it may go, where it has rules of its own.
     pub(super) egress: Option<Vec<String>>,
     pub(super) state: &'static str,
@@ -334,6 +339,8 @@ impl AttachmentView {
             default_gateway: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(ports).collect(),
+            limit: limits::rates(layers),
+            quota: limits::quota(layers),
             egress: main.wiring.own_fence.as_ref().map(super::egress::texts),
             state: layers::state(layers),
             since: rfc3339(since),

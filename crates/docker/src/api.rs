@@ -9,7 +9,7 @@ mod events;
 mod http;
 mod shared;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -83,6 +83,8 @@ pub struct Endpoint {
 pub struct Container {
     /// Its endpoints, each on the network of that id.
     pub endpoints: Vec<(Option<AliasId>, Endpoint)>,
+    /// What the engine calls those networks.
+    pub networks: BTreeMap<AliasId, NetworkName>,
     /// The ports of the host that the engine itself maps to it. What cannot be understood is left
     /// out.
     pub ports: Vec<PortMap>,

@@ -4,13 +4,24 @@ use std::time::Duration;
 
 use config::DockerConfig;
 use docker::api::{Api, Container};
-use model::Result;
+use model::{Error, Result};
 
 /// How long a Docker Engine may take for an answer to a person at a terminal.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The running containers of each Docker Engine that is asked.
+/// The running containers of each Docker Engine that is asked; `NotFound` where there is none.
 pub fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
     let asked = config.api.iter().filter(|_| config.enabled);
-    asked.map(|socket| Api::new(socket.clone(), TIMEOUT).containers()).collect()
+    asked.map(|socket| of(&Api::new(socket.clone(), TIMEOUT))).collect()
+}
+
+fn of(engine: &Api) -> Result<Vec<Container>> {
+    let socket = engine.socket();
+    match socket.try_exists() {
+        Ok(false) => Err(Error::not_found(format!(
+            "there is no Docker Engine at {}: start it, or change api in [docker] of the configuration",
+            socket.display()
+        ))),
+        Ok(true) | Err(_) => engine.containers(),
+    }
 }

@@ -39,7 +39,7 @@ pub struct Views {
 pub struct Outside<'a> {
     /// The kernel's links, routes and packet filter, not older than a few seconds.
     pub facts: &'a dyn Fn() -> Result<HostFacts>,
-    /// The running containers of each Docker Engine of this host.
+    /// The running containers of each Docker Engine of this host; `NotFound` where there is none.
     pub running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Third-party Docker plugins.
     pub foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,

@@ -81,3 +81,23 @@ fn a_network_is_found_by_its_runtime_s_own_name() {
     host.spoke("limit --network shop podman:web none");
     assert_eq!(names("limit --network shop"), 1);
 }
+
+#[test]
+fn rows_say_what_limits_a_container_has() {
+    let host = super::network::two_networks();
+    let mut record = host.attach("back", "c1", None);
+    let row = |record: &Attachment| {
+        serde_json::to_value(crate::view::AttachmentView::of(&[record]).unwrap()).unwrap()
+    };
+    let free = row(&record);
+    assert!(free["limit"].is_null() && free["quota"].is_null(), "{free}");
+    record.wiring.bandwidth = Some(model::Bandwidth {
+        egress: Some(model::Rate { rate: 10_000_000, burst: 80_000 }),
+        quota: Some(model::Quota { bytes: 50_000_000_000, period: model::Period::Month }),
+        ..model::Bandwidth::default()
+    });
+    let limited = row(&record);
+    let rates = serde_json::json!({"ingress": null, "egress": 10_000_000});
+    let quota = serde_json::json!({"bytes": 50_000_000_000_u64, "period": "month"});
+    assert_eq!((&limited["limit"], &limited["quota"]), (&rates, &quota));
+}

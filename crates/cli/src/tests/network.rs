@@ -117,52 +117,6 @@ pub(super) fn alias(network: &Network, title: &str, publisher: model::Publisher)
 }
 
 #[test]
-fn ports_that_docker_maps_are_shown_with_ours() {
-    let host = two_networks();
-    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
-    let alias = alias(&network, "shop", model::Publisher::Runtime);
-    host.engine().networks.enroll(&alias, &network).unwrap();
-    host.attach("back", "c1", None);
-    let answer = || {
-        let end = |network: &str, id: &str| {
-            let endpoint = docker::api::Endpoint {
-                id: id.parse().unwrap(),
-                name: Some("till".parse().unwrap()),
-                addresses: Vec::new(),
-            };
-            (Some(network.parse().unwrap()), endpoint)
-        };
-        let port = |host: &str, port: u16| PortMap {
-            host: Some(host.parse().unwrap()),
-            host_port: port.try_into().unwrap(),
-            container_port: 80.try_into().unwrap(),
-            protocol: model::Protocol::Tcp,
-        };
-        let ours = Container {
-            endpoints: vec![end("another", "c7"), end(alias.id.as_str(), "c1")],
-            ports: vec![port("0.0.0.0", 8080), port("::", 8080)],
-        };
-        let foreign =
-            Container { endpoints: vec![end("another", "c8")], ports: vec![port("::", 9)] };
-        vec![Ok(vec![foreign, ours]), Err(Error::try_again("nobody answers"))]
-    };
-    host.running.replace(answer());
-    let (code, out, err) = host.try_spoke(&["ports"]);
-    assert_eq!(code, 0);
-    assert_eq!(err, "spoke: ports that Docker maps by itself are missing: nobody answers\n");
-    let rows: Vec<Vec<&str>> =
-        out.lines().skip(1).map(|line| line.split_whitespace().take(5).collect()).collect();
-    let row = |host| vec!["8080/tcp", host, ":80", "any", "till"];
-    assert_eq!(rows, [row("0.0.0.0"), row("::")], "{out}");
-    host.running.replace(answer());
-    let (_, out, _) = host.try_spoke(&["ps"]);
-    assert!(out.contains("0.0.0.0:8080->80/tcp,[::]:8080->80/tcp"), "{out}");
-    host.running.replace(answer());
-    let (_, out, err) = host.try_spoke(&["ports", "--network", "front"]);
-    assert!(!out.contains("8080") && !err.is_empty(), "{out}");
-}
-
-#[test]
 fn runtimes_call_networks_as_they_like() {
     let host = two_networks();
     let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();

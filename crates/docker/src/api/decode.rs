@@ -303,13 +303,16 @@ impl Container {
         let own = names.iter().filter_map(|name| name.strip_prefix('/'));
         let name = own.into_iter().find(|name| !name.contains('/'));
         let networks = self.network_settings.and_then(|settings| settings.networks);
-        let mut endpoints = Vec::new();
-        for membership in networks.into_iter().flatten().filter_map(|(_, membership)| membership) {
-            let network = given(membership.network).map(|id| parsed("network", &id)).transpose()?;
+        let (mut endpoints, mut titles) = (Vec::new(), BTreeMap::new());
+        for (title, membership) in networks.into_iter().flatten() {
+            let Some(membership) = membership else { continue };
+            let network: Option<AliasId> =
+                given(membership.network).map(|id| parsed("network", &id)).transpose()?;
             let found = endpoint(membership.endpoint, name, [membership.v4, membership.v6])?;
+            titles.extend(network.clone().zip(title.parse().ok()));
             endpoints.extend(found.map(|endpoint| (network, endpoint)));
         }
-        Ok(super::Container { endpoints, ports })
+        Ok(super::Container { endpoints, networks: titles, ports })
     }
 }
 

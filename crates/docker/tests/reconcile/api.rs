@@ -88,12 +88,15 @@ fn reads_the_ports_that_an_engine_maps() {
         {"IP":"0.0.0.0","PrivatePort":0,"PublicPort":9,"Type":"tcp"},
         {"IP":"nowhere","PrivatePort":1,"PublicPort":9,"Type":"tcp"},
         {"IP":"::","PrivatePort":1,"PublicPort":9,"Type":"carrier pigeon"},
-        null]},{"Ports":null}]"#;
+        null],
+        "NetworkSettings":{"Networks":{"shop_default":{"NetworkID":"0123456789abcdef"}}}},{"Ports":null}]"#;
     fake.answer("/containers/json", Answer::Chunks(ports.into()));
     let containers = fake.api().containers().unwrap();
     let shown = containers.iter().map(|c| c.ports.iter().map(ToString::to_string).collect());
     let shown: Vec<Vec<String>> = shown.collect();
     assert_eq!(shown, [vec!["0.0.0.0:8080->80/tcp", "[::]:5353->53/udp"], vec![]]);
+    let networks = [("0123456789abcdef".parse().unwrap(), "shop_default".parse().unwrap())];
+    assert_eq!(containers[0].networks, networks.into());
 }
 
 #[test]
