@@ -211,7 +211,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let view = StatusView {
         follow,
         withdrawn,
-        otherwise: ports.iter().flat_map(|port| otherwise(port, &seen)).collect(),
+        otherwise: all_otherwise(&ports, &seen),
         is_mended: ports.iter().any(|it| it.port.is_ours() && !otherwise(it, &seen).is_empty()),
         warnings: seen::warnings(&seen, follow, withdrawn),
         firewalls: seen.iter().map(firewall_view).collect(),
@@ -238,6 +238,13 @@ fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[Seen]) -> Po
     });
     let allowed = allowed.collect();
     PortView { obeys: follow.filter(|_| is_ours), allowed, port }
+}
+
+/// Of all ports; Docker has one for each family of addresses.
+fn all_otherwise(ports: &[PortView], seen: &[Seen]) -> Vec<String> {
+    let mut all: Vec<String> = ports.iter().flat_map(|port| otherwise(port, seen)).collect();
+    all.dedup();
+    all
 }
 
 /// What a firewall that is not obeyed would refuse.
