@@ -64,6 +64,22 @@ impl Bed {
         bed
     }
 
+    /// Makes this the first host of a cluster, which the page knows then.
+    #[track_caller]
+    pub(crate) fn begin_cluster(&self) {
+        let etcd = self.world.path("/usr/local/bin/etcd");
+        fs::create_dir_all(etcd.parent().expect("a folder")).expect("a folder");
+        fs::copy("/usr/bin/etcd", etcd).expect("etcd (scripts/setup test)");
+        self.sh(&format!(
+            "ip link add up0 type veth peer name up1
+            ip address add 192.0.2.1/24 dev up0
+            ip link set up1 up
+            ip link set up0 up
+            {SPOKE} host init --name alone --address 192.0.2.1
+            timeout 60 sh -c 'until curl -sf {PAGE}hosts | grep -q alone; do :; done'"
+        ));
+    }
+
     /// What a shell script in the world prints.
     #[track_caller]
     pub(crate) fn sh(&self, script: &str) -> String {

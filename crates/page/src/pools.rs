@@ -72,8 +72,13 @@ fn one(html: &mut Html, pool: &Pool, is_alone: bool) {
         html.el("h2", &[], |html| {
             html.leaf("span", &[("class", "mono")], &pool.subnet);
             html.text(" ");
-            let url = link("addresses", &[("network", &pool.network)]);
-            html.leaf("a", &[("href", &url), ("class", "of")], &pool.network);
+            // A page that is of this network alone would lead to itself.
+            if is_alone {
+                html.leaf("span", &[("class", "of")], &pool.network);
+            } else {
+                let url = link("addresses", &[("network", &pool.network)]);
+                html.leaf("a", &[("href", &url), ("class", "of")], &pool.network);
+            }
         });
         html.leaf("p", &[("class", "sum")], &sum(pool));
         if grid::fits(pool) {
