@@ -17,12 +17,14 @@ const PORT: u16 = 9478;
 const MAY_BE_EMPTY: [&str; 1] = ["spoke_operations_total"];
 
 /// Of each of these there is a panel.
-const PARTS: [&str; 5] = [
+const PARTS: [&str; 7] = [
     "spoke_container_",
     "spoke_names_queries_total",
     "spoke_egress_denied_total",
     "spoke_host_members",
     "spoke_host_certificate_end_seconds",
+    "spoke_port_",
+    "spoke_quota_",
 ];
 
 const CONFIG: &str = "
@@ -50,6 +52,7 @@ pub(crate) fn every_expression_has_data(world: &World, hostile: &str) {
     fs::create_dir_all(etcd.parent().expect("a folder")).expect("a folder");
     fs::copy("/usr/bin/etcd", etcd).expect("etcd (scripts/setup test)");
     world.sh("/opt/cni/bin/spoke host init --name alone --address 192.0.2.1");
+    world.sh("/opt/cni/bin/spoke limit line --quota 50GB/month");
     let expressions = expressions();
     for part in PARTS {
         assert!(expressions.iter().any(|it| it.contains(part)), "{part}: {expressions:?}");
