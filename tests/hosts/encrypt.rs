@@ -5,8 +5,10 @@ use tests::{Feature, Plugins, World};
 
 use crate::bed::{Host, Segment, address, join, serve, until, until_reached};
 
-/// What may be on the segment besides tunnels: etcd, and what makes neighbours known.
-const OTHER: &str = "tcp port 2379 or arp or ip6";
+/// What may be on the segment besides tunnels: etcd, what makes neighbours known, and how a kernel whose tunnel is gone
+/// refuses another one's packet (RFC 792: the port of the packet that it quotes).
+const OTHER: &str = "tcp port 2379 or arp or ip6 or (icmp[0:2] == 0x303 and icmp[17] == 17 \
+                     and (icmp[30:2] == 51820 or icmp[30:2] == 51821))";
 const TUNNEL: &str = "udp port 51820 or udp port 51821";
 
 /// The host that is asked says it at once. One that hears of the network has nothing of it: no bridge, and so
