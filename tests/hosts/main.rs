@@ -15,6 +15,7 @@ mod flow;
 mod guard;
 mod ipv6;
 mod isolated;
+mod isolation;
 mod kept;
 mod kurma;
 mod later;

@@ -37,7 +37,7 @@ pub use ruleset::{
 pub use sandbox_names::{
     SANDBOX_SERVER, SandboxNames, lead as lead_sandbox, unlead as unlead_sandbox,
 };
-pub use shared::{forget_bridge, make_internal};
+pub use shared::{forget_bridge, make_internal, police};
 
 use model::IfName;
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use engine::Shared;
 use host::host_context::HostContext;
 use host::hosts::networks;
+use linux::filter;
 use model::{
     Backend, Bridge, BridgePort, Error, Firewall, Gateway, IpNet, Ipam, Kind, Link, LinkKind,
     Masquerade, Network, NetworkName, Order, Pool, PoolId, Range, Result, Runtime, SharedNetwork,
@@ -64,9 +65,13 @@ impl Local {
             (None, _) => self.create(name, place, host_context, (backend, now, is_draining))?,
         };
         let bridge = model::bridge_name(name)?;
-        match Socket::route()?.link_index(&bridge)? {
-            Some(_) => Ok(()),
-            None => host_context.raise(&network),
+        if Socket::route()?.link_index(&bridge)?.is_none() {
+            host_context.raise(&network)?;
+        }
+        // Containers of other hosts come by this bridge too: the host's isolated networks hold against them.
+        match backend {
+            Backend::Nftables => filter::police(&mut Socket::netfilter()?, &bridge),
+            Backend::Iptables => Ok(()),
         }
     }
 

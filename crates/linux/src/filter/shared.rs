@@ -6,6 +6,7 @@ use model::{Error, Family, IfName, Passage, Result};
 use netlink::nft::{self, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
+use super::fence;
 use super::ruleset::{self, CLOSED, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED, UNJUDGED};
 
 /// Docker's own gateway network, on which it publishes ports of Spoke's containers
@@ -109,6 +110,24 @@ pub fn make_internal(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let mut transaction = Transaction::new();
     Shared::internal(bridge).iter().for_each(|shared| shared.add(&mut transaction));
     transaction.apply(socket)
+}
+
+/// Keeps what comes by an interface from the containers that other networks guard, whether or not one of its own is
+/// guarded. Repeating it changes nothing.
+///
+/// # Errors
+/// As [`Transaction::apply`], and as [`super::ensure`].
+pub fn police(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    let wanted = BTreeSet::from([Shared::policed(bridge)]);
+    fence::calmly(socket, |socket| {
+        if missing(socket, &wanted)?.is_none() {
+            return Ok(());
+        }
+        ruleset::ensure(socket)?;
+        let mut transaction = Transaction::new();
+        wanted.iter().for_each(|shared| shared.add(&mut transaction));
+        transaction.apply(socket)
+    })
 }
 
 /// Removes an interface's entries, once it is gone. Interfaces are shared, so [`super::remove`]

@@ -4,7 +4,8 @@ use model::{IfName, IngressPolicy, Kind, PortMap, Protocol};
 
 use super::space::{Space, alive};
 use crate::filter::{
-    Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, remove, verify,
+    Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, police, remove,
+    verify,
 };
 
 fn port(host: Option<&str>, host_port: u16) -> PortMap {
@@ -69,6 +70,15 @@ fn in_found_and_out() {
     forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
     assert!(list_owners(&mut socket).unwrap().is_empty());
     assert!(!space.run("nft list table inet spoke").contains("elements"));
+
+    let open = "br2".parse().unwrap();
+    police(&mut socket, &open).unwrap();
+    police(&mut socket, &open).unwrap();
+    assert!(policed(&space).contains("\"br2\""));
+    forget_bridge(&mut socket, &open).unwrap();
+    space.run("nft delete table inet spoke");
+    police(&mut socket, &open).unwrap();
+    assert!(policed(&space).contains("\"br2\""), "also where the table is gone");
 }
 
 #[test]
