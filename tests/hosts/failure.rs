@@ -259,6 +259,15 @@ fn the_daemon_is_killed_and_starts_again() {
     a.sh("ip netns add exact");
     let said = a.refused("network connect --ip 10.64.200.9 front exact");
     assert!(said.contains("the daemon is not running"), "{said}");
+    // One that starts again is waited for.
+    a.sh("ip netns add waits
+         sh -c '/opt/cni/bin/spoke network connect --ip 10.64.200.10 front waits; echo $? >/world/waited' \
+             >/world/waits 2>&1 </dev/null & echo $! >/world/waits.pid");
+    a.start();
+    until(&a.world, "test -s /world/waited");
+    a.sh("grep -qx 0 /world/waited || { cat /world/waits; exit 1; }");
+    a.sh("spoke=/opt/cni/bin/spoke; $spoke network disconnect front waits; ip netns del waits");
+    a.kill();
     a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
     let more = a.attach("front", "more");
     let third = b.attach("front", "third");

@@ -34,6 +34,11 @@ fn an_address_follows_its_container() {
     );
     let said = refused(&b, "db", "10.64.200.1");
     assert!(said.contains("no container has address 10.64.200.1"), "{said}");
+    // What this host's store would keep for a name says nothing to the others.
+    for more in ["", " --for web --network front"] {
+        let said = a.refused(&format!("ipam reserve 10.64.200.8{more}"));
+        assert!(said.contains("is in no block of this host"), "{said}");
+    }
     // It moves, twice.
     let neighbour = format!("ip netns exec three ip neigh show {free}");
     for (from, to) in [(&a, &b), (&b, &a)] {

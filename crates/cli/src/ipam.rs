@@ -93,6 +93,9 @@ fn reserve(
     space::only(address, &space::of_networks(&networks, address), &networks)?;
     let mut pools = networks.iter().flat_map(|network| network.ipam.pools());
     let pool = pools.find(|pool| pool.range_of(address).is_some());
+    if pool.is_none() {
+        refuse_elsewhere(address, &networks, &engine)?;
+    }
     match (pool, network) {
         (None, Some(name)) => {
             return Err(Error::invalid(format!("{address} is in no range of network {name}")));
@@ -112,4 +115,20 @@ fn reserve(
     let holder = engine.records.holder(&space, address)?;
     let note = |held: Holder| format!("{address} stays with {} until that goes", held.tenant);
     Ok(holder.map(note).into_iter().collect())
+}
+
+/// Refuses an address of a network of many hosts that is in no block of this one: its store says nothing of it to the
+/// others, so they would give it away.
+fn refuse_elsewhere(address: IpAddr, networks: &[Network], engine: &Engine) -> Result<()> {
+    let has = |network: &Network| {
+        let pools = network.ipam.pools().iter();
+        pools.flat_map(|pool| &pool.ranges).any(|range| range.subnet.contains(&address))
+    };
+    let of_hosts = |network: &&Network| engine.addresses.is_of_hosts(&network.name) && has(network);
+    let Some(Network { name, .. }) = networks.iter().find(of_hosts) else { return Ok(()) };
+    Err(Error::invalid(format!(
+        "{address} of network {name} is in no block of this host, and a reservation keeps it from this host's \
+         containers alone: where `spoke host ls` shows a host whose block has it, reserve it there; otherwise have a \
+         container hold it (`spoke network connect --ip {address} {name} NETNS`)"
+    )))
 }

@@ -59,7 +59,9 @@ use std::time::{Duration, Instant};
 use ::overlay::{Guard, RouteFilter};
 use cluster::{Change, Revision, View};
 use host::hosts;
-use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp};
+use model::{
+    AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp,
+};
 
 use super::Daemon;
 use crate::sockets::{self, Made};
@@ -156,6 +158,13 @@ struct State {
     withdrawn: BTreeSet<NetworkName>,
     /// The containers of this host on every network, once the store was read.
     attached: Option<Attached>,
+}
+
+impl State {
+    /// Whether this daemon has not yet heard of the cluster of which this host is a member, nor found that it cannot.
+    fn is_beginning(&self) -> bool {
+        self.member.is_some() && self.view.is_none() && self.lost.is_none()
+    }
 }
 
 /// What containers of this host have.

@@ -11,7 +11,7 @@ use model::{AttachmentId, Backend, NetworkName, OwnerName, Process, Result, Time
 use sha2::{Digest, Sha256};
 
 use crate::described;
-use crate::hosts::{self, Ask};
+use crate::hosts::{self, Ask, Reply};
 use crate::podman_places;
 use crate::shared::Shared;
 use crate::time::now;
@@ -27,6 +27,12 @@ impl ThisHost {
     /// Learns who we are; threads that have the same `shared` take turns. Fails where `/proc` is not mounted.
     pub(crate) fn new(config: &Arc<Config>, shared: Shared) -> Result<Self> {
         Ok(Self { me: netlink::process::me()?, config: Arc::clone(config), shared })
+    }
+
+    /// Only the daemon speaks to the other hosts.
+    fn ask(&self, ask: &Ask) -> Result<Reply> {
+        let store = &self.config.store;
+        hosts::ask_restarted(&store.runtime, &store.state, ask)
     }
 }
 
@@ -51,18 +57,17 @@ impl Host for ThisHost {
         self.shared.locks.try_take(id)
     }
 
-    /// Only the daemon speaks to the others.
     fn pin(&self, network: &NetworkName, address: IpAddr, by: &str) -> Result<bool> {
         if !self.has_hosts(network) {
             return Ok(false);
         }
         let ask = Ask::Pin { network: network.clone(), address, by: by.to_owned() };
-        hosts::ask(&self.config.store.runtime, &ask).map(|_| true)
+        self.ask(&ask).map(|_| true)
     }
 
     fn follow(&self, network: &NetworkName, name: &OwnerName) -> Result<()> {
         let ask = Ask::Follow { network: network.clone(), name: name.clone() };
-        hosts::ask(&self.config.store.runtime, &ask).map(drop)
+        self.ask(&ask).map(drop)
     }
 
     fn has_hosts(&self, network: &NetworkName) -> bool {

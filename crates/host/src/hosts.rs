@@ -1,10 +1,11 @@
 //! What the command line asks of the daemon about other hosts: one line of JSON each way, on a socket
 //! that only the superuser may connect to. Only the daemon speaks to etcd.
 
+mod asking;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 use spec::ManyHostsSpec;
 
+pub use asking::{ask, ask_restarted};
 pub use view::{AuthorityView, HostAuthority, HostCheck, HostRoute, HostRtt, HostView, HostsView};
 
 /// The socket, below the runtime directory.
@@ -36,8 +38,6 @@ const NAMES: &str = "hosts-names.json";
 pub const MEMBER: &str = "member.json";
 /// Longer lines are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
-/// How long the daemon may take.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the daemon listens.
 pub fn socket(runtime: &Path) -> PathBuf {
@@ -347,27 +347,6 @@ const KINDS: [Kind; 9] = [
     Kind::Bug,
 ];
 
-/// Asks the daemon.
-pub fn ask(runtime: &Path, ask: &Ask) -> Result<Reply> {
-    let path = socket(runtime);
-    let mut stream = UnixStream::connect(&path).map_err(|cause| match cause.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::try_again(
-            "the daemon is not running, and only it speaks to other hosts: start `spoke serve`",
-        ),
-        _ => Error::os(format!("connecting to {}", path.display()), cause),
-    })?;
-    let broken = |cause| Error::os("asking the daemon", cause);
-    stream.set_read_timeout(Some(TIMEOUT)).map_err(broken)?;
-    stream.write_all(&line(ask)?).map_err(broken)?;
-    match read(&mut stream)? {
-        Line::Reply(reply) => Ok(reply),
-        Line::Failed { kind, what } => {
-            let kind = KINDS.into_iter().find(|known| format!("{known:?}") == kind);
-            Err(Error::new(kind.unwrap_or(Kind::Bug), what))
-        }
-    }
-}
-
 /// Answers one question.
 pub fn answer(
     stream: &mut UnixStream,
@@ -392,10 +371,19 @@ fn line(value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 fn read<T: serde::de::DeserializeOwned>(stream: &mut UnixStream) -> Result<T> {
+    let broken = |cause| Error::os("waiting for the other end", cause);
+    understood(&read_line(stream).map_err(broken)?)
+}
+
+/// Empty where the other end ended before it wrote anything.
+fn read_line(stream: &mut UnixStream) -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    let read = BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line);
-    read.map_err(|cause| Error::os("waiting for the other end", cause))?;
-    serde_json::from_slice(&line).map_err(|cause| {
+    BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line)?;
+    Ok(line)
+}
+
+fn understood<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<T> {
+    serde_json::from_slice(line).map_err(|cause| {
         Error::invalid(
             "the command and the daemon do not understand each other; restart the daemon",
         )

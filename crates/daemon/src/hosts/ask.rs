@@ -30,6 +30,8 @@ pub(super) const AT_ONCE: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait until all hosts have a new network.
 const EVERYWHERE: Duration = Duration::from_secs(10);
+/// How long a daemon that has just started may take to hear of the cluster.
+const BEGIN: Duration = Duration::from_secs(5);
 /// How long to wait until no host has a network any more.
 const NOWHERE: Duration = Duration::from_secs(20);
 
@@ -153,8 +155,10 @@ impl Hosts {
         Ok((member, etcd))
     }
 
-    /// The same, while the cluster is heard of: an etcd that lost its data takes what is written to it.
+    /// The same, while the cluster is heard of: an etcd that lost its data takes what is written to it. A daemon that has
+    /// just started is waited for.
     pub(super) fn heard(&self) -> Result<(Member, Etcd)> {
+        self.wait(BEGIN, |state| !state.is_beginning());
         let lost = self.lock().lost.clone();
         match lost {
             Some((since, why)) => Err(Error::try_again(format!(
@@ -291,9 +295,11 @@ impl Hosts {
     }
 
     fn list(&self) -> Result<HostsView> {
+        self.wait(BEGIN, |state| !state.is_beginning());
         let state = self.lock();
         let member = state.member.as_ref().ok_or_else(no_member)?;
-        let lost = state.lost.clone();
+        let begins = || (time::now(), "the daemon has only just started".to_owned());
+        let lost = state.lost.clone().or_else(|| state.is_beginning().then(begins));
         let Some(view) = &state.view else {
             return Ok(HostsView { lost, ..HostsView::default() });
         };

@@ -182,7 +182,6 @@ impl Keeper<'_> {
         if !self.catch_up(&etcd, &mut view, member)? {
             return Ok(());
         }
-        self.hosts.set(|state| state.lost = None);
         loop {
             self.unwritten = None;
             self.converge(&etcd, &mut view, member)?;
@@ -292,6 +291,8 @@ impl Keeper<'_> {
             }
             self.keep_alive(etcd, member)?;
         }
+        // Before its networks are as the cluster says, a container may join one as it was: the files say what plugins do.
+        self.hosts.set(|state| state.lost = None);
         let attached = self.hosts.lock().attached.clone();
         if !self.is_settled || !self.isolated.is_empty() {
             // A daemon before this one may have been cut off: what its containers have is known in a moment.
