@@ -183,6 +183,16 @@ fn move_an_address(segment: &Segment, engine: &Engine, podman: &Podman5, cni: &W
     let said = podman.run_refused(&options);
     assert!(said.contains("address 10.64.200.9 of network front is held by "), "{said}");
     assert!(said.contains("on host docker"), "{said}");
+    // Docker's API tells the name in a moment; also where the address is of Docker's own block.
+    let web = engine.endpoint("web", "front")["IPAddress"].as_str().expect("a text").to_owned();
+    for (address, name) in [(fixed, "fixed"), (&web, "web")] {
+        cni.netns("second");
+        let connect = format!("{SPOKE} network connect --ip {address} front second 2>&1");
+        let held =
+            format!("address {address} of network front is held by docker/{name} on host docker");
+        until(cni, &format!("{connect} | grep -qF '{held}'"));
+        cni.sh("ip netns del second");
+    }
     engine.docker("rm -f fixed");
     podman.run("fixed", &options, "");
     let mac = podman.endpoint("fixed", "front")["MacAddress"].as_str().expect("a text").to_owned();

@@ -20,6 +20,7 @@ mod asked;
 mod attached;
 mod authority;
 mod blocks;
+mod called;
 mod check;
 mod closed;
 mod door;
@@ -60,7 +61,7 @@ use ::overlay::{Guard, RouteFilter};
 use cluster::{Change, Revision, View};
 use host::hosts;
 use model::{
-    AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp,
+    AliasId, Error, HostName, Mac, NetworkName, OwnerName, Result, Runtime, SharedName, Timestamp,
 };
 
 use super::Daemon;
@@ -174,6 +175,8 @@ struct Attached {
     macs: BTreeMap<(NetworkName, IpAddr), Mac>,
     /// What those are called that have names.
     names: BTreeMap<(NetworkName, IpAddr), (Vec<SharedName>, Runtime)>,
+    /// What Docker calls its containers.
+    called: BTreeMap<(NetworkName, IpAddr), OwnerName>,
     /// Addresses that are leased, also before there is an interface.
     leases: BTreeSet<(NetworkName, IpAddr)>,
 }

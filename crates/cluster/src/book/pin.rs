@@ -253,6 +253,27 @@ pub fn answer_pin(
     cluster.commit(&txn.put(key, record)).map(|_| ())
 }
 
+/// Has the record of a host that has its address say of what it is; `at` is the record. What is written, unless that is
+/// another one by now.
+///
+/// # Errors
+/// As the cluster's.
+pub fn call_pin(
+    cluster: &impl Cluster,
+    (network, address): (&NetworkName, IpAddr),
+    (pin, at): (&AddressPin, Revision),
+    by: &str,
+) -> Result<Option<(AddressPin, Revision)>> {
+    let key = Key::Pin(network.clone(), address);
+    let asked = Some(asked_at(pin, at).0);
+    let called = AddressPin { by: shortened(by), asked, ..pin.clone() };
+    let txn = Txn::default().expect(key.clone(), Expect::At(at));
+    Ok(match cluster.commit(&txn.put(key, Record::Pin(called.clone())))? {
+        Outcome::Done(at) => Some((called, at)),
+        Outcome::Lost => None,
+    })
+}
+
 /// Gives an address back, or withdraws a request; `at` is the record. Nothing happens where another one has
 /// it by now.
 ///

@@ -8,9 +8,9 @@ use std::time::Duration;
 use model::{ClusterHost, HostName, IpNet, NetworkName, PinState, Result, Timestamp};
 
 use super::{
-    Certified, Pinning, Shown, Wanted, answer_pin, asked_at, be_alive, certify, certify_again,
-    change_host, claim_block, create_token, forget_servers, form, give_up_block, join, join_with,
-    pin, prune, remove_host, revoke_strays,
+    Certified, Pinning, Shown, Wanted, answer_pin, asked_at, be_alive, call_pin, certify,
+    certify_again, change_host, claim_block, create_token, forget_servers, form, give_up_block,
+    join, join_with, pin, prune, remove_host, revoke_strays,
 };
 use crate::layout::{key, path, record, value};
 use crate::port::{
@@ -267,6 +267,24 @@ fn only_the_host_of_the_block_answers() {
     let name = (&key.0, key.1);
     answer_pin(&records, name, (pin, *at), (block(), *taken), PinState::Granted).unwrap();
     assert_eq!(records.read().unwrap().pins[&key].0.state, PinState::Asked);
+}
+
+#[test]
+fn a_name_that_is_known_later_changes_nothing_else() {
+    let records = cluster();
+    assert_eq!(ask(&records, &["b"]).unwrap(), Pinning::Granted);
+    let key = (front(), [10, 8, 1, 9].into());
+    let (pin, at) = records.read().unwrap().pins[&key].clone();
+    let name = (&key.0, key.1);
+    let (called, _) = call_pin(&records, name, (&pin, at), "docker/db").unwrap().unwrap();
+    let (now, written) = records.read().unwrap().pins[&key].clone();
+    assert_eq!((&now, now.by.as_str(), asked_at(&now, written)), (&called, "docker/db", at));
+    assert_eq!(
+        (now.host, now.state, now.over),
+        (pin.host.clone(), pin.state.clone(), pin.over.clone())
+    );
+    // Another one has written meanwhile.
+    assert_eq!(call_pin(&records, name, (&pin, at), "docker/web").unwrap(), None);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::time::Duration;
 use ::names::Entry;
 use engine::port::{Key, Prefix, Record};
 use model::{
-    Attachment, Holder, Layer, Mac, NetworkName, Phase, Place, Result, Runtime, SharedName, Space,
+    Attachment, Holder, Layer, Mac, NetworkName, OwnerName, Phase, Place, Result, Runtime,
+    SharedName, Space,
 };
 use store::Changed;
 
@@ -39,19 +40,21 @@ pub(super) fn follow(daemon: &Daemon, hosts: &Hosts) {
 fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     let store = host::host_context::open_store(daemon.context_pool.config())?;
     let mut watch = store.watch(&[Prefix::Attachments, Prefix::AllLeases])?;
-    let (mut known, mut leases) = (Known::new(), BTreeMap::new());
+    let (mut known, mut leases, mut called) = (Known::new(), BTreeMap::new(), BTreeMap::new());
     // The first time it is all that there is, and that may be nothing.
     let mut changes = watch.wait(Duration::ZERO)?;
     let mut is_published = false;
     while !daemon.sleep(Duration::ZERO) && hosts.lock().member.is_some() {
         if !changes.is_empty() || !is_published {
             for change in changes {
+                call(&mut called, &change);
                 match change.key {
                     Key::Lease(..) => lease(&mut leases, change),
                     _ => learn(&mut known, change),
                 }
             }
-            let attached = attached(&known, leases.values().cloned().collect());
+            let mut attached = attached(&known, leases.values().cloned().collect());
+            attached.called = called.values().flatten().cloned().collect();
             hosts.set(|state| state.attached = Some(attached));
             hosts.nudge();
             is_published = true;
@@ -77,6 +80,21 @@ fn attached(known: &Known, leases: BTreeSet<(NetworkName, IpAddr)>) -> Attached 
         }
     }
     attached
+}
+
+/// What its engine calls each container of Docker's that has a name, by the record and the addresses of its network.
+type Called = BTreeMap<Key, Vec<((NetworkName, IpAddr), OwnerName)>>;
+
+fn call(called: &mut Called, change: &Changed) {
+    let Some(Record::Attachment(attachment)) = change.now.as_ref().map(|now| &now.record) else {
+        return drop(called.remove(&change.key));
+    };
+    let owner = attachment.owner.as_ref().filter(|_| attachment.runtime == Runtime::Docker);
+    let places = owner.into_iter().flat_map(|owner| {
+        let of = |(network, address, _)| ((network, address), owner.clone());
+        addresses_of(attachment).into_iter().map(of)
+    });
+    called.insert(change.key.clone(), places.collect());
 }
 
 fn lease(leases: &mut BTreeMap<Key, (NetworkName, IpAddr)>, change: Changed) {

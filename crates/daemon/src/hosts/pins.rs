@@ -90,7 +90,7 @@ impl Keeper<'_> {
         })?;
         let state = match in_use {
             None => PinState::Granted,
-            Some(InUse::Held(holder)) => PinState::Held(shown(&holder)),
+            Some(InUse::Held(holder)) => PinState::Held(self.shown(&holder)),
             Some(InUse::Reserved(by)) => PinState::Held(format!("nobody: it is {by}")),
         };
         book::answer_pin(etcd, (name, address), (pin, at), (block, taken), state)
@@ -151,14 +151,14 @@ impl Keeper<'_> {
         holder: &Holder,
         host: &HostName,
     ) -> Result<()> {
+        let shown = self.shown(holder);
         let evicted = self
             .daemon
             .context_pool
             .with(|host_context| host_context.engine().repair.evict(holder));
         let what = format!(
-            "{} was detached from network {name}: host {host} has its address {address} by now, because \
-             this host was not heard of for too long",
-            shown(holder)
+            "{shown} was detached from network {name}: host {host} has its address {address} by now, because \
+             this host was not heard of for too long"
         );
         self.daemon.journal.report(&Event::new(What::LeaseLost, time::now(), what));
         evicted
@@ -229,6 +229,7 @@ impl Keeper<'_> {
             self.hosts.set(|state| {
                 state.fresh.remove(&name);
             });
+            self.call_by_name(etcd, view, &name, attached)?;
         }
         if is_used || self.is_fresh(&name) || state == PinState::Other {
             return Ok(());
@@ -262,7 +263,7 @@ impl Keeper<'_> {
             .context_pool
             .with(|host_context| host_context.engine().records.holder(&Space::Host, address))?;
         if let Some(holder) = holder {
-            let Some(other) = ask_again(etcd, view, member, (name, &shown(&holder)))? else {
+            let Some(other) = ask_again(etcd, view, member, (name, &self.shown(&holder)))? else {
                 return Ok(());
             };
             self.evict((network, address), &holder, &other)?;
@@ -325,13 +326,6 @@ fn ask_again(
         Err(error) if error.kind() == model::Kind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn shown(holder: &Holder) -> String {
-    let owner = holder.owner.as_ref().map(ToString::to_string);
-    let container = || holder.attachment().map(|id| id.container.to_string());
-    let name = owner.or_else(container).unwrap_or_else(|| "a container".to_owned());
-    format!("{}/{name}", holder.runtime)
 }
 
 #[cfg(test)]
