@@ -16,13 +16,14 @@ impl Keeper<'_> {
         let of_holder = holder.owner.as_ref().map(ToString::to_string);
         let pool = holder.lease.pool.as_ref();
         let place = pool.map(|pool| (pool.network.clone(), holder.lease.address.addr()));
-        let told = || {
+        let called = || {
             let state = self.hosts.lock();
             let owner = state.attached.as_ref()?.called.get(place.as_ref()?)?;
             Some(owner.to_string())
         };
         let id = || holder.attachment().map(|id| id.container.to_string());
-        let name = of_holder.or_else(told).or_else(id).unwrap_or_else(|| "a container".to_owned());
+        let name =
+            of_holder.or_else(called).or_else(id).unwrap_or_else(|| "a container".to_owned());
         format!("{}/{name}", holder.runtime)
     }
 
