@@ -104,7 +104,7 @@ impl Subnets<'_> {
             return Ok(());
         };
         let key = Key::Subnet(id.clone());
-        let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+        let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
         let listed = Subnet { listed: true, lister, ..read.value };
         self.store.commit(&txn.put(key, Record::Subnet(listed))).map(|_| ())
     }

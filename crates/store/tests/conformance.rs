@@ -136,7 +136,7 @@ fn a_commit_tells_the_revision_of_all_it_wrote() {
         for key in [lease_key("10.0.0.1"), sticky_key("o"), cursor_key(0)] {
             assert_eq!(get(store, &key).unwrap().revision, revision);
         }
-        let txn = Txn::new().expect(sticky_key("o"), Expect::At(revision)).delete(sticky_key("o"));
+        let txn = Txn::new().require(sticky_key("o"), Expect::At(revision)).delete(sticky_key("o"));
         done(store, txn);
     });
 }
@@ -148,7 +148,7 @@ fn expectations_hold_or_nothing_happens() {
         let (a, b) = (lease_key("10.0.0.1"), lease_key("10.0.0.2"));
         let create = || {
             let txn =
-                Txn::new().expect(a.clone(), Expect::Absent).expect(b.clone(), Expect::Absent);
+                Txn::new().require(a.clone(), Expect::Absent).require(b.clone(), Expect::Absent);
             txn.put(a.clone(), lease("10.0.0.1", "c1")).put(b.clone(), lease("10.0.0.2", "c1"))
         };
         let first = done(store, create());
@@ -156,13 +156,14 @@ fn expectations_hold_or_nothing_happens() {
         done(store, Txn::new().delete(a.clone()));
         assert_eq!(store.commit(&create()).unwrap(), Outcome::Lost(b.clone()));
         assert_eq!(get(store, &a), None, "nothing of a lost transaction is written");
-        let stale =
-            Txn::new().expect(b.clone(), Expect::At(first)).put(b.clone(), lease("10.0.0.2", "c2"));
+        let stale = Txn::new()
+            .require(b.clone(), Expect::At(first))
+            .put(b.clone(), lease("10.0.0.2", "c2"));
         done(store, stale.clone());
         assert_eq!(store.commit(&stale).unwrap(), Outcome::Lost(b.clone()));
-        let gone = Txn::new().expect(a.clone(), Expect::At(first)).delete(b.clone());
+        let gone = Txn::new().require(a.clone(), Expect::At(first)).delete(b.clone());
         assert_eq!(store.commit(&gone).unwrap(), Outcome::Lost(a.clone()));
-        let both = Txn::new().expect(b.clone(), Expect::Absent).expect(a, Expect::At(first));
+        let both = Txn::new().require(b.clone(), Expect::Absent).require(a, Expect::At(first));
         assert_eq!(store.commit(&both).unwrap(), Outcome::Lost(b), "the first in order");
     });
 }
@@ -172,7 +173,7 @@ fn an_empty_transaction_only_checks() {
     each(|subject| {
         let store = subject.store();
         done(store, Txn::new());
-        done(store, Txn::new().expect(sticky_key("o"), Expect::Absent));
+        done(store, Txn::new().require(sticky_key("o"), Expect::Absent));
         done(store, Txn::new().delete(sticky_key("o")).delete(lease_key("10.0.0.1")));
     });
 }
@@ -370,9 +371,9 @@ fn transaction(store: &dyn Store, expect: &[(usize, u8)], change: &[(usize, Opti
     for (at, how) in expect {
         let found = get(store, &key(*at)).map(|held| held.revision);
         txn = match (how, found) {
-            (0, _) => txn.expect(key(*at), Expect::At(engine::port::Revision(u64::MAX))),
-            (1, _) | (_, None) => txn.expect(key(*at), Expect::Absent),
-            (_, Some(revision)) => txn.expect(key(*at), Expect::At(revision)),
+            (0, _) => txn.require(key(*at), Expect::At(engine::port::Revision(u64::MAX))),
+            (1, _) | (_, None) => txn.require(key(*at), Expect::Absent),
+            (_, Some(revision)) => txn.require(key(*at), Expect::At(revision)),
         };
     }
     for (at, value) in change {

@@ -148,7 +148,7 @@ fn one(row: &Row, (fault, damage): Fault) {
 /// What is damaged is neither there nor absent, unless it only saves work.
 fn hidden(store: &dyn Store, row: &Row, what: &str) {
     let absent = Txn::new()
-        .expect(row.bad.0.clone(), Expect::Absent)
+        .require(row.bad.0.clone(), Expect::Absent)
         .put(row.bad.0.clone(), row.bad.1.clone());
     match &row.bad.0 {
         Key::Cursor(_) | Key::Configured(_) | Key::Title(_) => {

@@ -155,7 +155,7 @@ fn a_damaged_record_is_an_error_that_names_the_file() {
         assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
     }
     fs::write(&file, b"{").unwrap();
-    let txn = lease_txn().expect(lease_key("10.0.0.1"), Expect::Absent);
+    let txn = lease_txn().require(lease_key("10.0.0.1"), Expect::Absent);
     assert!(store.commit(&txn).is_err(), "a damaged record is not absent");
     done(&store, lease_txn());
     assert_eq!(get(&store, &lease_key("10.0.0.1")).unwrap().record, lease("10.0.0.1", "c1"));
@@ -378,7 +378,7 @@ fn one() {
             done(&store, txn.put(cursor_key(0), cursor(1)));
         }
         _ => {
-            let lost = lease_txn().expect(lease_key("10.0.0.1"), Expect::Absent);
+            let lost = lease_txn().require(lease_key("10.0.0.1"), Expect::Absent);
             let _ = store.commit(&lost);
         }
     }

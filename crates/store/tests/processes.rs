@@ -56,8 +56,8 @@ fn count(store: &dyn Store) {
                 held.as_ref().map_or(Expect::Absent, |held| Expect::At(held.revision))
             };
             let txn = Txn::new()
-                .expect(cursor_key(0), expect(&one))
-                .expect(cursor_key(1), expect(&other))
+                .require(cursor_key(0), expect(&one))
+                .require(cursor_key(1), expect(&other))
                 .put(cursor_key(0), cursor(value))
                 .put(cursor_key(1), cursor(value));
             if matches!(store.commit(&txn).unwrap(), Outcome::Done(_)) {
@@ -150,7 +150,7 @@ fn before() -> Txn {
 /// Several changes of this boot.
 fn change() -> Txn {
     Txn::new()
-        .expect(lease_key("10.0.0.2"), Expect::Absent)
+        .require(lease_key("10.0.0.2"), Expect::Absent)
         .put(lease_key("10.0.0.1"), lease("10.0.0.1", "new"))
         .put(lease_key("10.0.0.2"), lease("10.0.0.2", "new"))
         .put(attachment_key("m", "new"), attachment("m", "new"))

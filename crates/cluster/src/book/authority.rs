@@ -248,8 +248,8 @@ fn written(view: &View, record: AuthorityRecord) -> Txn {
         None => Expect::Absent,
     };
     Txn::default()
-        .expect(Key::Authority, at)
-        .expect(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
+        .require(Key::Authority, at)
+        .require(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
         .put(Key::Turn, Record::Mark)
         .put(Key::Authority, Record::Authority(record))
 }

@@ -36,9 +36,9 @@ pub fn claim_block(
         };
         let key = Key::Block(name.clone(), block);
         let txn = Txn::default()
-            .expect(Key::Host(host.clone()), Expect::Present)
-            .expect(Key::Network(name.clone()), Expect::Present)
-            .expect(key.clone(), Expect::Absent)
+            .require(Key::Host(host.clone()), Expect::Present)
+            .require(Key::Network(name.clone()), Expect::Present)
+            .require(key.clone(), Expect::Absent)
             .put(key, Record::Block(host.clone()));
         if let Outcome::Done(revision) = cluster.commit(&txn)? {
             return Ok((block, revision));
@@ -106,5 +106,5 @@ pub fn give_up_block(
     }
     let key = Key::Block(name.clone(), block);
     // Where it changed meanwhile, it is not this host's any more.
-    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(*at)).delete(key)).map(|_| ())
+    cluster.commit(&Txn::default().require(key.clone(), Expect::At(*at)).delete(key)).map(|_| ())
 }

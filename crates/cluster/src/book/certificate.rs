@@ -68,8 +68,8 @@ pub fn certify_again(
         return Err(changed());
     };
     let txn = Txn { writes, ..Txn::default() }
-        .expect(Key::Host(host.clone()), Expect::At(*at))
-        .expect(Key::Token(token.clone()), Expect::At(*token_at));
+        .require(Key::Host(host.clone()), Expect::At(*at))
+        .require(Key::Token(token.clone()), Expect::At(*token_at));
     match cluster.commit(&txn)? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(changed()),

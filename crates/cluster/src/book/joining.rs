@@ -175,7 +175,7 @@ pub fn create_token(
 /// `NotFound` where there is none.
 pub fn remove_token(cluster: &impl Cluster, id: &TokenId) -> Result<()> {
     let key = Key::Token(id.clone());
-    match cluster.commit(&Txn::default().expect(key.clone(), Expect::Present).delete(key))? {
+    match cluster.commit(&Txn::default().require(key.clone(), Expect::Present).delete(key))? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(Error::not_found(format!(
             "no token {}; `spoke host token ls` lists them",

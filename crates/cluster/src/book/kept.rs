@@ -69,7 +69,7 @@ fn noted(some: &[New], at: Revision) -> Vec<Written> {
 
 /// Writes these in one transaction; `None` where one of them is not as it was read.
 fn publish_some(cluster: &impl Cluster, host: &HostName, some: &[New]) -> Result<Option<Revision>> {
-    let mut txn = Txn::default().expect(Key::Host(host.clone()), Expect::Present);
+    let mut txn = Txn::default().require(Key::Host(host.clone()), Expect::Present);
     for (key, expect, pin) in some {
         txn.expect.extend(expect.iter().cloned());
         txn = txn.put(Key::Pin(key.0.clone(), key.1), Record::Pin(pin.clone()));

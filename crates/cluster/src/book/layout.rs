@@ -30,6 +30,6 @@ pub fn raise_layout(cluster: &impl Cluster, view: &View) -> Result<()> {
     if view.layout.is_none_or(|layout| layout >= VERSION) || !view.hosts.keys().all(knows) {
         return Ok(());
     }
-    let txn = Txn::default().expect(Key::Layout, Expect::Present);
+    let txn = Txn::default().require(Key::Layout, Expect::Present);
     cluster.commit(&txn.put(Key::Layout, Record::Layout(VERSION))).map(drop)
 }

@@ -29,9 +29,9 @@ pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Resu
             }
         };
         let txn = match view.layout {
-            Some(_) => txn.expect(Key::Layout, Expect::Present),
+            Some(_) => txn.require(Key::Layout, Expect::Present),
             None => {
-                txn.expect(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION))
+                txn.require(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION))
             }
         };
         if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {
@@ -51,8 +51,8 @@ fn again(view: &View, name: &HostName, host: &ClusterHost) -> Option<Txn> {
     }
     let key = Key::Host(name.clone());
     let txn = Txn::default()
-        .expect(key.clone(), Expect::At(*at))
-        .expect(Key::Alive(name.clone()), Expect::Absent);
+        .require(key.clone(), Expect::At(*at))
+        .require(Key::Alive(name.clone()), Expect::Absent);
     Some(txn.put(key, Record::Host(view.record(name)?)))
 }
 
@@ -61,8 +61,8 @@ impl Txn {
     pub(super) fn new_member(view: &View, name: &HostName, host: &ClusterHost) -> Self {
         let key = Key::Host(name.clone());
         Self::default()
-            .expect(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
-            .expect(key.clone(), Expect::Absent)
+            .require(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
+            .require(key.clone(), Expect::Absent)
             .put(Key::Turn, Record::Mark)
             .put(key, Record::Host(host.clone().into()))
     }
@@ -140,7 +140,7 @@ pub fn change_host(
         let key = Key::Host(name.clone());
         let rest = view.rests.get(name).cloned().unwrap_or_default();
         let record = Record::Host(HostRecord { host, rest });
-        let mut txn = Txn::default().expect(key.clone(), Expect::At(*at)).put(key, record);
+        let mut txn = Txn::default().require(key.clone(), Expect::At(*at)).put(key, record);
         if !view.alive.contains(name) {
             txn.no_pin_since = Some(view.revision);
         }
@@ -262,7 +262,7 @@ fn free(cluster: &impl Cluster, name: &HostName) -> Result<()> {
         }
         for some in all.chunks(Txn::MOST) {
             let txn = some.iter().fold(Txn::default(), |txn, (key, at)| {
-                txn.expect(key.clone(), Expect::At(*at)).delete(key.clone())
+                txn.require(key.clone(), Expect::At(*at)).delete(key.clone())
             });
             unanswered.heed(cluster.commit(&txn))?;
         }

@@ -83,10 +83,10 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
         let (key, vni) = (Key::Network(wanted.name.clone()), vni_key(&network));
         let txn = Txn::default()
-            .expect(Key::Turn, turn)
-            .expect(key.clone(), Expect::Absent)
-            .expect(Key::Vni(network.vni), Expect::Absent)
-            .expect(Key::EncryptedVni(network.vni), Expect::Absent)
+            .require(Key::Turn, turn)
+            .require(key.clone(), Expect::Absent)
+            .require(Key::Vni(network.vni), Expect::Absent)
+            .require(Key::EncryptedVni(network.vni), Expect::Absent)
             .put(Key::Turn, Record::Mark)
             .put(vni, Record::Vni(wanted.name.clone()))
             .put(key, Record::Network(network.clone()));
@@ -297,7 +297,7 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
         let key = Key::Network(name.clone());
         let mut txn =
-            Txn::default().expect(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
+            Txn::default().require(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
         if view.vni_of(network) == Some(name) {
             txn = txn.delete(vni_key(network));
         }

@@ -120,7 +120,7 @@ impl Wanted<'_> {
     ) -> (Txn, AddressPin, Option<HostName>) {
         let (expect, again) = again(view, pin, at);
         txn.expect.extend(expect);
-        (txn.expect(self.key(), Expect::At(at)), AddressPin { wanted: None, ..again }, None)
+        (txn.require(self.key(), Expect::At(at)), AddressPin { wanted: None, ..again }, None)
     }
 
     /// The transaction that writes the record, with its conditions, the record, and the host that is asked to release the
@@ -132,28 +132,28 @@ impl Wanted<'_> {
         self.refuse_unusable(network)?;
         let mut over = None;
         let mut txn = Txn::default()
-            .expect(Key::Host(self.host.clone()), Expect::Present)
-            .expect(Key::Network(self.network.clone()), Expect::Present);
+            .require(Key::Host(self.host.clone()), Expect::Present)
+            .require(Key::Network(self.network.clone()), Expect::Present);
         txn = match view.pins.get(&(self.network.clone(), self.address)) {
-            None => txn.expect(self.key(), Expect::Absent),
+            None => txn.require(self.key(), Expect::Absent),
             Some((pin, at)) if pin.host == *self.host => match &pin.state {
                 PinState::Granted => return Ok(Ok(self.granted_again(view, (pin, *at), txn))),
                 PinState::Other => {
                     return Ok(Err(Pinning::Taken(pin.host.clone(), pin.by.clone())));
                 }
-                PinState::Asked | PinState::Held(_) => txn.expect(self.key(), Expect::At(*at)),
+                PinState::Asked | PinState::Held(_) => txn.require(self.key(), Expect::At(*at)),
             },
             Some((pin, at)) if self.is_kept(view, pin) => {
                 let (expect, again) = again(view, pin, *at);
                 txn.expect.extend(expect);
-                let txn = txn.expect(self.key(), Expect::At(*at));
+                let txn = txn.require(self.key(), Expect::At(*at));
                 let asked = AddressPin { wanted: Some(self.host.clone()), ..again };
                 return Ok(Ok((txn, asked, Some(pin.host.clone()))));
             }
             Some((pin, at)) if is_gone(view, gone, &pin.host) => {
                 over = Some(pin.host.clone());
-                txn.expect(Key::Alive(pin.host.clone()), Expect::Absent)
-                    .expect(self.key(), Expect::At(*at))
+                txn.require(Key::Alive(pin.host.clone()), Expect::Absent)
+                    .require(self.key(), Expect::At(*at))
             }
             Some((pin, _)) => {
                 self.refuse_lost(view, &pin.host)?;
@@ -165,11 +165,11 @@ impl Wanted<'_> {
         let is_taken_over = over.is_some();
         match view.blocks.get(&(self.network.clone(), block)) {
             None => {
-                Ok(Ok((txn.expect(key, Expect::Absent), self.pin(PinState::Granted, over), None)))
+                Ok(Ok((txn.require(key, Expect::Absent), self.pin(PinState::Granted, over), None)))
             }
             // This host had given it to one that is gone.
             Some((holder, at)) if holder == self.host && is_taken_over => {
-                Ok(Ok((txn.expect(key, Expect::At(*at)), self.pin(PinState::Granted, over), None)))
+                Ok(Ok((txn.require(key, Expect::At(*at)), self.pin(PinState::Granted, over), None)))
             }
             Some((holder, _)) if holder == self.host => Err(Error::try_again(format!(
                 "address {} is in a block that this host has only just taken, or was released a moment ago",
@@ -177,14 +177,14 @@ impl Wanted<'_> {
             ))),
             // A block that changes hands meanwhile is another question: its new host leases from it.
             Some((holder, at)) if is_gone(view, gone, holder) => {
-                let txn = txn.expect(Key::Alive(holder.clone()), Expect::Absent);
+                let txn = txn.require(Key::Alive(holder.clone()), Expect::Absent);
                 let over = over.or_else(|| Some(holder.clone()));
-                Ok(Ok((txn.expect(key, Expect::At(*at)), self.pin(PinState::Granted, over), None)))
+                Ok(Ok((txn.require(key, Expect::At(*at)), self.pin(PinState::Granted, over), None)))
             }
             Some((holder, at)) => {
                 self.refuse_lost(view, holder)?;
                 let (asked, pin) = (holder.clone(), self.pin(PinState::Asked, over));
-                Ok(Ok((txn.expect(key, Expect::At(*at)), pin, Some(asked))))
+                Ok(Ok((txn.require(key, Expect::At(*at)), pin, Some(asked))))
             }
         }
     }
@@ -248,8 +248,8 @@ pub fn answer_pin(
     let asked = Some(asked_at(pin, at).0);
     let record = Record::Pin(AddressPin { state, asked, ..pin.clone() });
     let txn = Txn::default()
-        .expect(Key::Block(network.clone(), block), Expect::At(taken))
-        .expect(key.clone(), Expect::At(at));
+        .require(Key::Block(network.clone(), block), Expect::At(taken))
+        .require(key.clone(), Expect::At(at));
     cluster.commit(&txn.put(key, record)).map(|_| ())
 }
 
@@ -267,7 +267,7 @@ pub fn call_pin(
     let key = Key::Pin(network.clone(), address);
     let asked = Some(asked_at(pin, at).0);
     let called = AddressPin { by: shortened(by), asked, ..pin.clone() };
-    let txn = Txn::default().expect(key.clone(), Expect::At(at));
+    let txn = Txn::default().require(key.clone(), Expect::At(at));
     Ok(match cluster.commit(&txn.put(key, Record::Pin(called.clone())))? {
         Outcome::Done(at) => Some((called, at)),
         Outcome::Lost => None,
@@ -285,7 +285,7 @@ pub fn unpin(
     at: Revision,
 ) -> Result<()> {
     let key = Key::Pin(network.clone(), address);
-    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(at)).delete(key)).map(|_| ())
+    cluster.commit(&Txn::default().require(key.clone(), Expect::At(at)).delete(key)).map(|_| ())
 }
 
 /// Since when a record gives its address to the host that asked for it, or would: where another host has answered, since

@@ -30,7 +30,7 @@ pub fn forget_key(cluster: &impl Cluster, host: &HostName, turn: u32) -> Result<
 }
 
 fn commit(cluster: &impl Cluster, host: &HostName, txn: Txn) -> Result<()> {
-    match cluster.commit(&txn.expect(Key::Host(host.clone()), Expect::Present))? {
+    match cluster.commit(&txn.require(Key::Host(host.clone()), Expect::Present))? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(Error::not_found(format!("host {host} was removed from the cluster"))),
     }
@@ -51,7 +51,7 @@ pub fn rotate_keys(cluster: &impl Cluster) -> Result<()> {
     }
     let next = turn.checked_add(1).ok_or_else(|| Error::exhausted("no turn of keys is left"))?;
     let txn = Txn::default()
-        .expect(Key::KeyTurn, at.map_or(Expect::Absent, Expect::At))
+        .require(Key::KeyTurn, at.map_or(Expect::Absent, Expect::At))
         .put(Key::KeyTurn, Record::KeyTurn(next));
     match cluster.commit(&txn)? {
         Outcome::Done(_) => Ok(()),

@@ -62,7 +62,7 @@ impl Addresses<'_> {
         for some in changed.chunks(BATCH) {
             let txn = some.iter().fold(Txn::new(), |txn, read| {
                 let key = Key::Reservation(Space::Host, read.value.address);
-                let txn = txn.expect(key.clone(), unchanged(Some(read)));
+                let txn = txn.require(key.clone(), unchanged(Some(read)));
                 txn.put(key, Record::Reservation(read.value.clone()))
             });
             if let Outcome::Lost(_) = self.store.commit(&txn)? {
@@ -82,13 +82,13 @@ impl Addresses<'_> {
             let (Key::Sticky(_, name), Record::Sticky(addresses)) = (&key, versioned.record) else {
                 continue;
             };
-            let mut txn = Txn::new().expect(key.clone(), Expect::At(versioned.revision));
+            let mut txn = Txn::new().require(key.clone(), Expect::At(versioned.revision));
             let mut rest = Vec::new();
             for address in addresses {
                 match self.records.reservation_of(&Space::Host, address)? {
                     Some(read) if is_learned(&read.value, network, name) => {
                         let key = Key::Reservation(Space::Host, address);
-                        txn = txn.expect(key.clone(), unchanged(Some(&read))).delete(key);
+                        txn = txn.require(key.clone(), unchanged(Some(&read))).delete(key);
                     }
                     Some(read) if read.value.owner.as_ref() == Some(name) => rest.push(address),
                     // What the others gave to this host ends with their record of it.

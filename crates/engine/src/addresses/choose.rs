@@ -179,7 +179,7 @@ impl Addresses<'_> {
                 owner: attachment.owner.clone(),
                 quarantined: None,
             };
-            txn = txn.expect(key.clone(), Expect::Absent).put(key, Record::Lease(holder));
+            txn = txn.require(key.clone(), Expect::Absent).put(key, Record::Lease(holder));
         }
         txn
     }
@@ -212,7 +212,7 @@ impl Addresses<'_> {
         }
         let key = Key::Cursor(pool.id.clone());
         Ok(match is_new {
-            true => txn.expect(key.clone(), expect).put(key, Record::Cursor(read.value)),
+            true => txn.require(key.clone(), expect).put(key, Record::Cursor(read.value)),
             false => txn,
         })
     }
@@ -239,7 +239,7 @@ impl Addresses<'_> {
             return Ok(txn);
         }
         let key = Key::Sticky(network.clone(), owner.clone());
-        Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
+        Ok(txn.require(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
     }
 
     /// The same where `lost`, which were kept for the owner a moment ago, have another holder: it
@@ -273,7 +273,7 @@ impl Addresses<'_> {
             }
         }
         let key = Key::Sticky(network.clone(), owner.clone());
-        Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
+        Ok(txn.require(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
     }
 }
 
@@ -287,7 +287,7 @@ fn learn(network: &NetworkName, owner: &OwnerName, lease: &Lease, txn: Txn) -> T
         ..Reservation::new(lease.space.clone(), address)
     };
     let key = Key::Reservation(lease.space.clone(), address);
-    txn.expect(key.clone(), Expect::Absent).put(key, Record::Reservation(reservation))
+    txn.require(key.clone(), Expect::Absent).put(key, Record::Reservation(reservation))
 }
 
 impl Choice {
@@ -329,10 +329,10 @@ impl Choice {
         }
         for pin in &self.pins {
             let key = Key::Reservation(pin.value.space.clone(), pin.value.address);
-            txn = txn.expect(key, unchanged(Some(pin)));
+            txn = txn.require(key, unchanged(Some(pin)));
         }
         let reserved = self.reserved.iter();
-        let txn = reserved.fold(txn, |txn, (key, expect)| txn.expect(key.clone(), *expect));
+        let txn = reserved.fold(txn, |txn, (key, expect)| txn.require(key.clone(), *expect));
         self.returned.iter().cloned().fold(txn, Txn::delete)
     }
 }
@@ -349,7 +349,7 @@ pub(crate) fn advance(
     let key = Key::Cursor(pool.id.clone());
     let mut cursor = Cursor::new(found.address);
     if pool.order == Order::LowestFree {
-        txn = txn.expect(key.clone(), unchanged(read));
+        txn = txn.require(key.clone(), unchanged(read));
         cursor = read.map_or(cursor, |read| read.value.clone());
         if let Some(range) = pool.range_of(found.address) {
             cursor.note_taken(range, found.from, found.address);

@@ -42,7 +42,7 @@ impl Addresses<'_> {
                     claims.push(claim);
                 }
             }
-            txn = txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Port(claims));
+            txn = txn.require(key.clone(), unchanged(read.as_ref())).put(key, Record::Port(claims));
         }
         Ok(txn)
     }
@@ -55,7 +55,7 @@ impl Addresses<'_> {
         for key in keys {
             let Some(read) = self.records.claims_of(&key)? else { continue };
             let claims = others(Some(&read), &attachment.id);
-            txn = txn.expect(key.clone(), unchanged(Some(&read)));
+            txn = txn.require(key.clone(), unchanged(Some(&read)));
             txn = match claims.is_empty() {
                 true => txn.delete(key),
                 false => txn.put(key, Record::Port(claims)),
@@ -80,7 +80,7 @@ impl Addresses<'_> {
                     claims.push(claim);
                 }
             }
-            txn = txn.expect(key.clone(), unchanged(read.as_ref()));
+            txn = txn.require(key.clone(), unchanged(read.as_ref()));
             txn = match claims.is_empty() {
                 true => txn.delete(key.clone()),
                 false => txn.put(key.clone(), Record::Port(claims)),

@@ -18,7 +18,7 @@ impl Addresses<'_> {
 
     fn keep_endpoint(&self, attachment: &mut Attachment, txn: Txn) -> Txn {
         let txn = reservations(attachment).fold(txn, |txn, (key, kept)| {
-            txn.expect(key.clone(), Expect::Absent).put(key, Record::Reservation(kept))
+            txn.require(key.clone(), Expect::Absent).put(key, Record::Reservation(kept))
         });
         self.keep_again(attachment, txn)
     }
@@ -33,7 +33,7 @@ impl Addresses<'_> {
                     && read.value.owner.is_some()
                     && read.value.owner == attachment.owner
             });
-            txn = txn.expect(key.clone(), unchanged(read.as_ref()));
+            txn = txn.require(key.clone(), unchanged(read.as_ref()));
             txn = txn.put(key, Record::Reservation(kept));
             learned.extend(read);
         }

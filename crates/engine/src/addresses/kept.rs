@@ -120,8 +120,8 @@ impl Addresses<'_> {
         addresses.push(address);
         let key = Key::Sticky(network.clone(), name.clone());
         let txn = Txn::new()
-            .expect(Key::Reservation(Space::Host, address), unchanged(Some(&reserved)))
-            .expect(key.clone(), unchanged(kept.as_ref()))
+            .require(Key::Reservation(Space::Host, address), unchanged(Some(&reserved)))
+            .require(key.clone(), unchanged(kept.as_ref()))
             .put(key, Record::Sticky(addresses));
         self.commit_or_try_again(&txn, address)
     }
@@ -199,7 +199,7 @@ impl Addresses<'_> {
         let kept = self.records.sticky_of(network, name)?;
         let Some(read) = kept.filter(|read| read.value.contains(&address)) else { return Ok(txn) };
         let key = Key::Sticky(network.clone(), name.clone());
-        let txn = txn.expect(key.clone(), unchanged(Some(&read)));
+        let txn = txn.require(key.clone(), unchanged(Some(&read)));
         let rest: Vec<IpAddr> = read.value.into_iter().filter(|kept| *kept != address).collect();
         Ok(match rest.is_empty() {
             true => txn.delete(key),

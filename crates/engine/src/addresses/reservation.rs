@@ -26,7 +26,7 @@ impl Addresses<'_> {
             ..Reservation::new(space.clone(), address)
         };
         let mut txn = Txn::new()
-            .expect(key.clone(), crate::port::Expect::Absent)
+            .require(key.clone(), crate::port::Expect::Absent)
             .put(key, Record::Reservation(reservation));
         if let Some((network, owner)) = owner {
             let kept = self.records.sticky_of(&network, &owner)?;
@@ -34,7 +34,7 @@ impl Addresses<'_> {
             let mut addresses = kept.as_ref().map(|read| read.value.clone()).unwrap_or_default();
             addresses.push(address);
             let expect = unchanged(kept.as_ref());
-            txn = txn.expect(sticky.clone(), expect).put(sticky, Record::Sticky(addresses));
+            txn = txn.require(sticky.clone(), expect).put(sticky, Record::Sticky(addresses));
         }
         match self.store.commit(&txn)? {
             Outcome::Done(_) => Ok(()),
@@ -66,7 +66,7 @@ impl Addresses<'_> {
     ) -> Result<Txn> {
         for read in ended {
             let key = Key::Reservation(read.value.space.clone(), read.value.address);
-            txn = txn.expect(key.clone(), unchanged(Some(read))).delete(key);
+            txn = txn.require(key.clone(), unchanged(Some(read))).delete(key);
         }
         self.forget_for_owners(ended, txn)
     }
@@ -86,7 +86,7 @@ impl Addresses<'_> {
         for ((network, owner), gone) in of_owners {
             let kept = self.records.sticky_of(&network, &owner)?;
             let sticky = Key::Sticky(network, owner);
-            txn = txn.expect(sticky.clone(), unchanged(kept.as_ref()));
+            txn = txn.require(sticky.clone(), unchanged(kept.as_ref()));
             let mut addresses = kept.map(|read| read.value).unwrap_or_default();
             addresses.retain(|kept| !gone.contains(kept));
             txn = match addresses.is_empty() {

@@ -120,7 +120,7 @@ impl Addresses<'_> {
         let kept = self.records.reservation_of(&Space::Host, address)?;
         if let Some(mut read) = kept.filter(|read| is_elsewhere(&read.value)) {
             let key = Key::Reservation(Space::Host, address);
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             read.value.owner = Some(PINNED.parse()?);
             return match self.store.commit(&txn.put(key, Record::Reservation(read.value)))? {
                 Outcome::Done(_) => Ok(()),
@@ -149,7 +149,7 @@ impl Addresses<'_> {
         let kept = self.records.reservation_of(&Space::Host, address)?;
         let Some(mut read) = kept.filter(|read| is_pin(&read.value)) else { return Ok(true) };
         let txn =
-            Txn::new().expect(lease, Expect::Absent).expect(key.clone(), unchanged(Some(&read)));
+            Txn::new().require(lease, Expect::Absent).require(key.clone(), unchanged(Some(&read)));
         read.value.owner = Some(format!("{ELSEWHERE}{host}").parse()?);
         let done = self.store.commit(&txn.put(key, Record::Reservation(read.value)))?;
         Ok(matches!(done, Outcome::Done(_)))
@@ -264,7 +264,7 @@ impl Addresses<'_> {
 
     /// Writes what was read of a network and changed since.
     fn put_changed(&self, key: Key, read: Read<Box<Network>>) -> Result<()> {
-        let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
+        let txn = Txn::new().require(key.clone(), Expect::At(read.revision));
         let name = read.value.name.clone();
         match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
             Outcome::Done(_) => Ok(()),
@@ -314,8 +314,8 @@ impl Addresses<'_> {
             return Ok(true);
         }
         let txn = Txn::new()
-            .expect(lease, Expect::Absent)
-            .expect(key.clone(), unchanged(Some(&read)))
+            .require(lease, Expect::Absent)
+            .require(key.clone(), unchanged(Some(&read)))
             .delete(key);
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }
@@ -350,8 +350,8 @@ pub(super) fn reserve(
 ) -> Txn {
     let key = Key::Reservation(Space::Host, address);
     let txn = Txn::new()
-        .expect(Key::Lease(Space::Host, address), Expect::Absent)
-        .expect(key.clone(), unchanged(reserved));
+        .require(Key::Lease(Space::Host, address), Expect::Absent)
+        .require(key.clone(), unchanged(reserved));
     match owner {
         None => txn.delete(key),
         owner => {

@@ -100,7 +100,7 @@ impl Attachments<'_> {
                 }
             }
         };
-        let txn = txn.expect(key.clone(), unchanged(claims.as_ref())).put(key, Record::Port(held));
+        let txn = txn.require(key.clone(), unchanged(claims.as_ref())).put(key, Record::Port(held));
         self.settle(changed, &txn)
     }
 

@@ -85,9 +85,9 @@ impl Attachments<'_> {
         let mut attachment = draft.blank.clone();
         self.links.refuse_own_fence(&attachment, Some(&request.network))?;
         let key = Key::Attachment(attachment.id.clone(), attachment.layer);
-        let mut txn = Txn::new().expect(key.clone(), inherited.expect);
+        let mut txn = Txn::new().require(key.clone(), inherited.expect);
         if let Some((network, expect)) = self.records.refuse_unmade(&request.network)? {
-            txn = txn.expect(network, expect);
+            txn = txn.require(network, expect);
         }
         let (choice, mut txn) = match &inherited.record {
             Some(old) => {
@@ -102,7 +102,7 @@ impl Attachments<'_> {
         }
         if let Some(alias) = &draft.under {
             let key = Key::Alias(alias.value.id.clone());
-            txn = txn.expect(key, unchanged(Some(alias)));
+            txn = txn.require(key, unchanged(Some(alias)));
             self.name_hardware(&mut attachment);
         }
         if draft.apart {

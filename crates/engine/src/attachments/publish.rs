@@ -211,8 +211,8 @@ impl Attachments<'_> {
         let key = Key::Attachment(record.id.clone(), Layer::Publish);
         let link = Key::Attachment(record.id.clone(), Layer::Link);
         let txn = Txn::new()
-            .expect(key.clone(), unchanged(plan.old.as_ref()))
-            .expect(link, Expect::At(plan.revision));
+            .require(key.clone(), unchanged(plan.old.as_ref()))
+            .require(link, Expect::At(plan.revision));
         let claims = plan.claims_for_maps();
         let txn = self.addresses.hold_ports(&record, ports_of(&record), &claims, txn);
         match self.store.commit(&txn.put(key, Record::Attachment(record.clone())))? {
@@ -281,7 +281,7 @@ impl Attachments<'_> {
         for _ in 0..RACES {
             let claims = self.addresses.claims_on(before.iter().chain(ports_of(&now)))?;
             let key = Key::Attachment(now.id.clone(), now.layer);
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&*read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&*read)));
             let txn = match before.iter().eq(ports_of(&now)) {
                 true => txn,
                 false => self.addresses.hold_ports(&now, ports_of(&now), &claims, txn),

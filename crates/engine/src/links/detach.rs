@@ -173,7 +173,7 @@ impl Links<'_> {
         marked.phase = Phase::Detaching { by: self.host.me(), attacher };
         let key = Key::Attachment(marked.id.clone(), marked.layer);
         let txn = Txn::new()
-            .expect(key.clone(), unchanged(Some(read)))
+            .require(key.clone(), unchanged(Some(read)))
             .put(key, Record::Attachment(marked.clone()));
         match self.store.commit(&txn) {
             Ok(Outcome::Done(revision)) => Ok(Marked::Ours(Read { value: marked, revision })),
@@ -234,7 +234,7 @@ impl Links<'_> {
         let mut released = read.value;
         released.phase = Phase::Detaching { by, attacher: None };
         let key = Key::Attachment(id.clone(), layer);
-        let txn = Txn::new().expect(key.clone(), expect).put(key, Record::Attachment(released));
+        let txn = Txn::new().require(key.clone(), expect).put(key, Record::Attachment(released));
         // Otherwise a waiting process notices the end of this one.
         let _ = self.store.commit(&txn);
     }
@@ -273,7 +273,7 @@ impl Links<'_> {
     fn try_forget(&self, read: &Read<Box<Attachment>>) -> Result<bool> {
         let key = Key::Attachment(read.value.id.clone(), read.value.layer);
         for _ in 0..RACES {
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(read)));
             let txn = match &read.value.ipam {
                 Ipam::Requested { .. } => self.records.unbind(&read.value, txn)?,
                 Ipam::None

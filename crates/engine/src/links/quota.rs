@@ -233,8 +233,8 @@ impl Links<'_> {
         let now = Usage { used, ..old.now };
         let kept = self.records.amendment_under(&key_of_amendment(&Amendment::of(before)?))?;
         let txn = txn
-            .expect(old.key.clone(), unchanged(old.known.as_ref()))
-            .expect(new.key.clone(), unchanged(new.known.as_ref()))
+            .require(old.key.clone(), unchanged(old.known.as_ref()))
+            .require(new.key.clone(), unchanged(new.known.as_ref()))
             .put(new.key, Record::Usage(now));
         Ok(match kept.is_some_and(|read| read.value.quota().is_some()) {
             true => txn,
@@ -298,7 +298,7 @@ impl Links<'_> {
     /// `false` where another process has written meanwhile.
     fn write_usage(&self, account: &Account, now: Usage) -> Result<bool> {
         let txn = Txn::new()
-            .expect(account.key.clone(), unchanged(account.known.as_ref()))
+            .require(account.key.clone(), unchanged(account.known.as_ref()))
             .put(account.key.clone(), Record::Usage(Usage { noted: self.host.now(), ..now }));
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }

@@ -76,7 +76,7 @@ impl Links<'_> {
         }
         let key = Key::Sandbox(attachment.sandbox_name().clone());
         Ok(txn
-            .expect(key.clone(), unchanged(read.as_ref()))
+            .require(key.clone(), unchanged(read.as_ref()))
             .put(key, Record::Sandbox(sandbox_record)))
     }
 
@@ -100,7 +100,7 @@ impl Links<'_> {
         }
         sandbox_record.ports.retain(|map| !withdrawn.contains(map));
         let key = Key::Sandbox(container.clone());
-        let txn = txn.expect(key.clone(), expect);
+        let txn = txn.require(key.clone(), expect);
         Ok(match sandbox_record.members.is_empty() {
             true => txn.delete(key),
             false => txn.put(key, Record::Sandbox(sandbox_record)),

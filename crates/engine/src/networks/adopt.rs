@@ -41,8 +41,8 @@ impl Networks<'_> {
             self.addresses.refuse_taken(&network)?;
             let key = Key::Configured(name.clone());
             let txn = Txn::new()
-                .expect(key.clone(), Expect::Absent)
-                .expect(Key::Network(name.clone()), Expect::Absent)
+                .require(key.clone(), Expect::Absent)
+                .require(Key::Network(name.clone()), Expect::Absent)
                 .put(key, Record::Network(network));
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 return Ok(());

@@ -61,8 +61,8 @@ impl Networks<'_> {
         };
         let id = Key::Alias(alias.id.clone());
         let mut txn = Txn::new()
-            .expect(id.clone(), unchanged(known.as_ref()))
-            .expect(key.clone(), unchanged(declared.as_ref()))
+            .require(id.clone(), unchanged(known.as_ref()))
+            .require(key.clone(), unchanged(declared.as_ref()))
             .put(key.clone(), Record::Network(network.clone()));
         if known.is_none() {
             txn = txn.put(id.clone(), Record::Alias(alias.clone()));
@@ -113,7 +113,7 @@ impl Networks<'_> {
     fn disenroll(&self, enrolled: &Enrolled) -> Result<()> {
         let Some(revision) = enrolled.revision else { return Ok(()) };
         let forget = |txn: Txn, key: &Option<Key>| match key {
-            Some(key) => txn.expect(key.clone(), Expect::At(revision)).delete(key.clone()),
+            Some(key) => txn.require(key.clone(), Expect::At(revision)).delete(key.clone()),
             None => txn,
         };
         let alone = forget(Txn::new(), &enrolled.new_alias);
@@ -178,12 +178,12 @@ impl Networks<'_> {
     fn try_withdraw(&self, read: &Read<Alias>) -> Result<bool> {
         let alias = &read.value;
         let id = Key::Alias(alias.id.clone());
-        let txn = Txn::new().expect(id.clone(), unchanged(Some(read))).delete(id);
+        let txn = Txn::new().require(id.clone(), unchanged(Some(read))).delete(id);
         let key = Key::Network(alias.network.clone());
         let Some(network) = self.records.network_under(&key)? else {
             return Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)));
         };
-        let txn = txn.expect(key.clone(), unchanged(Some(&network)));
+        let txn = txn.require(key.clone(), unchanged(Some(&network)));
         if !self.is_last(alias, &network.value)? {
             let txn = txn.put(key, Record::Network(network.value));
             return Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)));
@@ -228,7 +228,7 @@ impl Networks<'_> {
                 continue;
             }
             let key = Key::Network(name.clone());
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             let described = self.records.network_under(&Key::Configured(name.clone()))?;
             // What only says that the network is being removed describes nothing.
             let is_described = read.value.runtime != Runtime::Docker
@@ -289,7 +289,7 @@ impl Networks<'_> {
                 return Ok(());
             }
             let key = Key::Alias(id.clone());
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             if let Outcome::Done(_) = self.store.commit(&txn.put(key, Record::Alias(titled)))? {
                 return Ok(());
             }

@@ -66,7 +66,7 @@ impl Networks<'_> {
             let mut mark = before.clone().unwrap_or_else(|| Box::new(network.clone()));
             mark.stage = Stage::Unmaking { by: self.host.me(), why };
             let txn =
-                Txn::new().expect(key.clone(), expect).put(key.clone(), Record::Network(mark));
+                Txn::new().require(key.clone(), expect).put(key.clone(), Record::Network(mark));
             if let Outcome::Done(revision) = self.store.commit(&txn)? {
                 return Ok(Closed { key, revision, before });
             }
@@ -76,7 +76,7 @@ impl Networks<'_> {
 
     fn reopen(&self, closed: Closed) {
         let Closed { key, revision, before } = closed;
-        let txn = Txn::new().expect(key.clone(), Expect::At(revision));
+        let txn = Txn::new().require(key.clone(), Expect::At(revision));
         let txn = match before {
             Some(before) => txn.put(key, Record::Network(Box::new(opened(*before)))),
             None => txn.delete(key),

@@ -35,7 +35,7 @@ impl Networks<'_> {
             change(fence);
             changed.refuse_fence()?;
             let record = Record::Network(Box::new(changed.clone()));
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).put(key, record);
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).put(key, record);
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 return Ok(changed);
             }

@@ -170,7 +170,7 @@ impl Networks<'_> {
 /// That a declared network is there no more, if it is as it was read.
 pub(super) fn ended(read: &Read<Box<Network>>) -> Txn {
     let key = Key::Network(read.value.name.clone());
-    let txn = Txn::new().expect(key.clone(), unchanged(Some(read))).delete(key);
+    let txn = Txn::new().require(key.clone(), unchanged(Some(read))).delete(key);
     leave_title(txn, &read.value, None)
 }
 

@@ -40,7 +40,7 @@ impl Networks<'_> {
         let key = Key::Network(network.name.clone());
         let value = Box::new(network.clone());
         for _ in 0..RACES {
-            let txn = Txn::new().expect(key.clone(), Expect::Absent);
+            let txn = Txn::new().require(key.clone(), Expect::Absent);
             let txn = self.records.claim_title(network.called(), &network.name, txn)?;
             let txn = txn.put(key.clone(), Record::Network(value.clone()));
             match self.store.commit(&txn)? {
@@ -208,7 +208,7 @@ impl Networks<'_> {
 
     fn rewrite(&self, read: &mut Read<Box<Network>>, with: Box<Network>) -> Result<()> {
         let key = Key::Network(with.name.clone());
-        let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+        let txn = Txn::new().require(key.clone(), unchanged(Some(read)));
         match self.store.commit(&txn.put(key, Record::Network(with.clone())))? {
             Outcome::Done(revision) => {
                 *read = Read { value: with, revision };

@@ -78,9 +78,9 @@ impl Networks<'_> {
         self.driver.remove(&read.value)?;
         let (key, next) = (Key::Network(name.clone()), Key::Network(new.clone()));
         let mut txn = Txn::new()
-            .expect(key.clone(), unchanged(Some(read)))
-            .expect(next.clone(), Expect::Absent)
-            .expect(Key::Configured(new.clone()), Expect::Absent)
+            .require(key.clone(), unchanged(Some(read)))
+            .require(next.clone(), Expect::Absent)
+            .require(Key::Configured(new.clone()), Expect::Absent)
             .put(next, Record::Network(Box::new(renamed.clone())))
             .delete(key)
             .delete(Key::Configured(name.clone()));
@@ -178,12 +178,12 @@ impl Networks<'_> {
         for (key, held) in self.store.list(&Prefix::StickyOf(old.clone()))? {
             let Key::Sticky(_, owner) = &key else { continue };
             let next = Key::Sticky(new.clone(), owner.clone());
-            txn = txn.expect(key.clone(), Expect::At(held.revision));
+            txn = txn.require(key.clone(), Expect::At(held.revision));
             txn = txn.put(next, held.record).delete(key);
         }
         for read in self.records.amendments_in(&Prefix::AmendmentsOf(old.clone()))? {
             let key = key_of_amendment(&read.value);
-            txn = txn.expect(key.clone(), unchanged(Some(&read))).delete(key);
+            txn = txn.require(key.clone(), unchanged(Some(&read))).delete(key);
             let mut kept = read.value;
             kept.network = new.clone();
             txn = txn.put(key_of_amendment(&kept), Record::Amendment(kept));
@@ -191,7 +191,7 @@ impl Networks<'_> {
         for (key, held) in self.links.usages_of(old)? {
             let Key::Usage(_, runtime, name, ifname) = &key else { continue };
             let next = Key::Usage(new.clone(), *runtime, name.clone(), ifname.clone());
-            txn = txn.expect(key.clone(), Expect::At(held.revision));
+            txn = txn.require(key.clone(), Expect::At(held.revision));
             txn = txn.put(next, held.record).delete(key);
         }
         let own = Space::Network(old.clone());
@@ -201,7 +201,7 @@ impl Networks<'_> {
                 continue;
             }
             let key = Key::Reservation(kept.space.clone(), kept.address);
-            txn = txn.expect(key.clone(), unchanged(Some(&read))).delete(key);
+            txn = txn.require(key.clone(), unchanged(Some(&read))).delete(key);
             if kept.space == own {
                 kept.space = Space::Network(new.clone());
             }

@@ -43,7 +43,7 @@ impl Networks<'_> {
                 self.refuse_way(&changed)?;
             }
             let record = Record::Network(Box::new(changed.clone()));
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).put(key, record);
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).put(key, record);
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 let led = match change.settings.way {
                     Some(_) => self.links.lead(&changed),
@@ -115,7 +115,7 @@ impl Networks<'_> {
                 }
                 Phase::Reserved => {}
             }
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             let txn = txn.put(key.clone(), Record::Attachment(Box::new(after)));
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 return Ok(());

@@ -250,7 +250,7 @@ impl Txn {
 
     /// Only if `key` is as expected.
     #[must_use]
-    pub fn expect(mut self, key: Key, expect: Expect) -> Self {
+    pub fn require(mut self, key: Key, expect: Expect) -> Self {
         self.expect.push((key, expect));
         self
     }

@@ -19,7 +19,8 @@ impl Records<'_> {
                 None => self.requested(lease, attachment)?,
             };
             let key = Key::Lease(lease.space.clone(), address);
-            txn = txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Lease(holder));
+            txn =
+                txn.require(key.clone(), unchanged(read.as_ref())).put(key, Record::Lease(holder));
         }
         Ok(txn)
     }
@@ -36,7 +37,7 @@ impl Records<'_> {
             let tenant = Tenant::Request { subnet: subnet.clone(), user: None };
             let holder = Holder { tenant, quarantined: None, ..read.value.clone() };
             let key = Key::Lease(lease.space.clone(), address);
-            txn = txn.expect(key.clone(), unchanged(Some(&read))).put(key, Record::Lease(holder));
+            txn = txn.require(key.clone(), unchanged(Some(&read))).put(key, Record::Lease(holder));
         }
         Ok(txn)
     }

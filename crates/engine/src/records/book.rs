@@ -122,7 +122,7 @@ impl Records<'_> {
 
     /// Removes a reservation that is over; the one that is there instead.
     fn end_over(&self, key: Key, over: &Read<Reservation>) -> Result<Option<Read<Reservation>>> {
-        let txn = Txn::new().expect(key.clone(), unchanged(Some(over))).delete(key.clone());
+        let txn = Txn::new().require(key.clone(), unchanged(Some(over))).delete(key.clone());
         match self.store.commit(&txn)? {
             Outcome::Done(_) => Ok(None),
             Outcome::Lost(_) => self.read(&key, reservation),

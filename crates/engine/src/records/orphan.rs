@@ -21,7 +21,7 @@ impl Records<'_> {
                 }
             }
             if mode == Mode::Mend && held.len() < read.value.len() {
-                let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+                let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
                 let record = (!held.is_empty()).then_some(Record::Port(held));
                 self.store.commit(&Txn { changes: vec![(key, record)], ..txn })?;
             }

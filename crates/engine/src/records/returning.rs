@@ -32,7 +32,7 @@ impl Records<'_> {
         for kept in self.returning(attachment, owner) {
             if self.reservation_of(&kept.space, kept.address)?.is_none() {
                 let key = Key::Reservation(kept.space.clone(), kept.address);
-                txn = txn.expect(key.clone(), Expect::Absent).put(key, Record::Reservation(kept));
+                txn = txn.require(key.clone(), Expect::Absent).put(key, Record::Reservation(kept));
             }
         }
         // Who reserved one of them meanwhile has it.

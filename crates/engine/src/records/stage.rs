@@ -22,7 +22,7 @@ impl Records<'_> {
         if let Some(known) = &known {
             self.refuse_if_worked_on(&known.value)?;
         }
-        let txn = txn.expect(key, unchanged(known.as_ref()));
+        let txn = txn.require(key, unchanged(known.as_ref()));
         Ok((known, txn))
     }
 

@@ -122,7 +122,7 @@ impl Records<'_> {
         // It is read before the networks are: who is called so since then has changed it.
         let known = passable(self.title_under(&key))?.flatten();
         self.refuse_called(called, own)?;
-        Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Title(own.clone())))
+        Ok(txn.require(key.clone(), unchanged(known.as_ref())).put(key, Record::Title(own.clone())))
     }
 
     /// Calls a declared network so; `None` where a record changed meanwhile.
@@ -134,14 +134,14 @@ impl Records<'_> {
         let key = Key::Network(read.value.name.clone());
         let titled = self.with_title(&read.value, called)?;
         let mut txn = self.claim_title(called, &titled.name, Txn::new())?;
-        txn = txn.expect(key.clone(), unchanged(Some(read)));
+        txn = txn.require(key.clone(), unchanged(Some(read)));
         if *called != read.value.name {
             let other = Key::Network(called.clone());
             let known = self.network_under(&other)?;
             if known.is_none() {
-                txn = txn.expect(Key::Configured(called.clone()), Expect::Absent);
+                txn = txn.require(Key::Configured(called.clone()), Expect::Absent);
             }
-            txn = txn.expect(other, unchanged(known.as_ref()));
+            txn = txn.require(other, unchanged(known.as_ref()));
         }
         let txn = leave_title(txn, &read.value, Some(called));
         let txn = txn.put(key, Record::Network(Box::new(titled.clone())));

@@ -127,7 +127,8 @@ impl Repair<'_> {
     fn put_back(&self, part: &[(&Key, &Record)]) -> Result<()> {
         let mut txn = Txn::new();
         for (key, record) in part {
-            txn = txn.expect((*key).clone(), Expect::Absent).put((*key).clone(), (*record).clone());
+            txn =
+                txn.require((*key).clone(), Expect::Absent).put((*key).clone(), (*record).clone());
             if let Record::Network(network) = record {
                 txn = self.records.claim_title(network.called(), &network.name, txn)?;
             }

@@ -31,7 +31,7 @@ impl Repair<'_> {
         let key = Key::Lease(holder.lease.space.clone(), address);
         match self.records.holder_of(&holder.lease.space, address)? {
             Some(read) if is_same(&read.value.tenant, &holder.tenant) => {
-                let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+                let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).delete(key);
                 match self.store.commit(&txn)? {
                     Outcome::Done(_) => Ok(()),
                     Outcome::Lost(_) => {

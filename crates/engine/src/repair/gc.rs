@@ -187,7 +187,7 @@ impl Repair<'_> {
             let holder = Holder { quarantined: since, ..read.value.clone() };
             let expect = unchanged(Some(&read));
             self.store
-                .commit(&Txn::new().expect(key.clone(), expect).put(key, Record::Lease(holder)))?;
+                .commit(&Txn::new().require(key.clone(), expect).put(key, Record::Lease(holder)))?;
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Repair<'_> {
     fn free_orphan(&self, read: &Read<Holder>) -> Result<bool> {
         let lease = &read.value.lease;
         let key = Key::Lease(lease.space.clone(), lease.address.addr());
-        let txn = Txn::new().expect(key.clone(), unchanged(Some(read))).delete(key);
+        let txn = Txn::new().require(key.clone(), unchanged(Some(read))).delete(key);
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }
 }

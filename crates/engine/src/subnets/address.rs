@@ -158,8 +158,8 @@ impl Subnets<'_> {
         let held = Key::Lease(lease.space.clone(), address);
         let kept = Key::Reservation(lease.space.clone(), address);
         let mut txn = Txn::new()
-            .expect(held.clone(), Expect::Absent)
-            .expect(kept.clone(), unchanged(reserved.as_ref()));
+            .require(held.clone(), Expect::Absent)
+            .require(kept.clone(), unchanged(reserved.as_ref()));
         txn = match &request.purpose {
             Purpose::Gateway => txn.put(kept, mark(place, &lease, GATEWAY)?),
             Purpose::Auxiliary => txn.put(kept, mark(place, &lease, AUXILIARY)?),
@@ -301,7 +301,7 @@ impl Subnets<'_> {
             None => None,
         };
         let key = Key::Lease(id.space.clone(), address);
-        let mut txn = Txn::new().expect(key.clone(), unchanged(Some(read))).delete(key);
+        let mut txn = Txn::new().require(key.clone(), unchanged(Some(read))).delete(key);
         if let Some(place) = &place {
             self.release_file(place, &read.value.lease)?;
             txn = self.addresses.note_freed(&place.pool, &[address], txn)?;
@@ -329,7 +329,7 @@ impl Subnets<'_> {
         }
         let place = self.place(subnet.value)?;
         let key = Key::Reservation(id.space.clone(), address);
-        let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+        let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).delete(key);
         let txn = self.addresses.note_freed(&place.pool, &[address], txn)?;
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }

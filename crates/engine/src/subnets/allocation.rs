@@ -84,14 +84,15 @@ impl Subnets<'_> {
             Some(subnet) => return Err(taken(subnet)),
         };
         let key = Key::Subnet(offer.id);
-        let mut txn = Txn::new().expect(key.clone(), unchanged(known.as_ref()));
+        let mut txn = Txn::new().require(key.clone(), unchanged(known.as_ref()));
         if let Some((at, read)) = offer.network {
-            txn = txn.expect(at.clone(), Expect::At(read.revision));
+            txn = txn.require(at.clone(), Expect::At(read.revision));
             if !at.is_durable() {
                 let declared = Key::Network(read.value.name.clone());
                 let expect = Expect::Absent;
-                txn =
-                    txn.expect(declared.clone(), expect).put(declared, Record::Network(read.value));
+                txn = txn
+                    .require(declared.clone(), expect)
+                    .put(declared, Record::Network(read.value));
             }
         }
         Ok(match self.store.commit(&txn.put(key, Record::Subnet(subnet.clone())))? {
@@ -145,13 +146,13 @@ impl Subnets<'_> {
         let subnet = self.fresh(request, id.clone(), name, request.order);
         let key = Key::Subnet(id.clone());
         let txn = Txn::new()
-            .expect(key.clone(), Expect::Absent)
+            .require(key.clone(), Expect::Absent)
             .put(key.clone(), Record::Subnet(subnet.clone()));
         let Outcome::Done(revision) = self.store.commit(&txn)? else { return Ok(None) };
         if !self.has_earlier(&id, revision)? {
             return Ok(Some(subnet));
         }
-        self.store.commit(&Txn::new().expect(key.clone(), Expect::At(revision)).delete(key))?;
+        self.store.commit(&Txn::new().require(key.clone(), Expect::At(revision)).delete(key))?;
         Ok(None)
     }
 
@@ -295,7 +296,7 @@ impl Subnets<'_> {
         for _ in 0..RACES {
             let Some(read) = self.records.subnet_of(id)? else { return Ok(()) };
             let key = Key::Subnet(id.clone());
-            let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let mut txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             txn = match read.value.references {
                 0 | 1 => {
                     self.clear(&read.value)?;

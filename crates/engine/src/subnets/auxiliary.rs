@@ -33,8 +33,8 @@ impl Subnets<'_> {
             let held = Key::Lease(id.space.clone(), address);
             let kept = Key::Reservation(id.space.clone(), address);
             let txn = Txn::new()
-                .expect(held.clone(), unchanged(Some(&read)))
-                .expect(kept.clone(), unchanged(reserved.as_ref()))
+                .require(held.clone(), unchanged(Some(&read)))
+                .require(kept.clone(), unchanged(reserved.as_ref()))
                 .delete(held)
                 .put(kept, mark(&place, &read.value.lease, AUXILIARY)?);
             if let Outcome::Done(_) = self.store.commit(&txn)? {
@@ -64,8 +64,8 @@ impl Subnets<'_> {
                 return Err(self.records.held(&read.value));
             }
             let txn = Txn::new()
-                .expect(lease.clone(), Expect::Absent)
-                .expect(kept.clone(), Expect::Absent)
+                .require(lease.clone(), Expect::Absent)
+                .require(kept.clone(), Expect::Absent)
                 .put(kept.clone(), marked(network, Space::Host, address, AUXILIARY)?);
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 return Ok(());
@@ -89,7 +89,7 @@ impl Subnets<'_> {
             let is_its = |id: &SubnetId| id.space == *space && id.net.contains(address);
             if !subnets.iter().any(|subnet| is_its(&subnet.id)) {
                 let key = Key::Reservation(space.clone(), *address);
-                txn = txn.expect(key.clone(), unchanged(Some(&read))).delete(key);
+                txn = txn.require(key.clone(), unchanged(Some(&read))).delete(key);
             }
         }
         Ok(txn)

@@ -24,7 +24,7 @@ impl Subnets<'_> {
             let key = Key::Subnet(id.clone());
             let mut subnet = read.value.clone();
             subnet.network = network.clone();
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             if let Outcome::Done(_) = self.store.commit(&txn.put(key, Record::Subnet(subnet)))? {
                 return Ok(());
             }

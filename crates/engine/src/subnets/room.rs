@@ -179,7 +179,7 @@ impl Subnets<'_> {
             let lease = &read.value.lease;
             self.release_file(place, lease)?;
             let key = Key::Lease(id.space.clone(), lease.address.addr());
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).delete(key);
             let txn = self.addresses.note_freed(&place.pool, &[lease.address.addr()], txn)?;
             // A process that changed it meanwhile has it, with its file.
             let freed = self.store.commit(&txn);

@@ -44,7 +44,7 @@ impl Subnets<'_> {
 
     fn count_anew(&self, id: SubnetId, read: &Read<Subnet>, references: u32) -> Result<()> {
         let key = Key::Subnet(id);
-        let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+        let txn = Txn::new().require(key.clone(), unchanged(Some(read)));
         let counted = Subnet { references, ..read.value.clone() };
         self.store.commit(&txn.put(key, Record::Subnet(counted))).map(drop)
     }

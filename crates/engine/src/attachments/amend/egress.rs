@@ -46,7 +46,7 @@ impl Attachments<'_> {
             own.learning = until.cloned();
             let key = Key::Attachment(now.id.clone(), now.layer);
             let txn = Txn::new()
-                .expect(key.clone(), unchanged(Some(&read)))
+                .require(key.clone(), unchanged(Some(&read)))
                 .put(key, Record::Attachment(now.clone()));
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 self.driver.fence(&now)?;
@@ -92,7 +92,7 @@ impl Attachments<'_> {
             self.driver.refuse_fence(&now)?;
             let key = Key::Attachment(now.id.clone(), now.layer);
             let txn = Txn::new()
-                .expect(key.clone(), unchanged(Some(&read)))
+                .require(key.clone(), unchanged(Some(&read)))
                 .put(key, Record::Attachment(now.clone()));
             let txn = match remember {
                 Remember::Yes => self.remember_change(&now, txn, |kept| kept.egress = rules_now)?,

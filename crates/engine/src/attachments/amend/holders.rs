@@ -265,17 +265,17 @@ impl Holders {
         for held in &self.records {
             let key = Key::Attachment(held.record.id.clone(), held.record.layer);
             let record = Record::Attachment(held.record.clone());
-            txn = txn.expect(key.clone(), held.expect).put(key, record);
+            txn = txn.require(key.clone(), held.expect).put(key, record);
         }
         if let Some(revision) = self.beside {
             let link = Key::Attachment(self.link.id.clone(), Layer::Link);
-            txn = txn.expect(link, Expect::At(revision));
+            txn = txn.require(link, Expect::At(revision));
         }
         match &self.sandbox {
             Some((container, read)) => {
                 let key = Key::Sandbox(container.clone());
                 let record = Record::Sandbox(read.value.clone());
-                txn.expect(key.clone(), Expect::At(read.revision)).put(key, record)
+                txn.require(key.clone(), Expect::At(read.revision)).put(key, record)
             }
             None => txn,
         }

@@ -49,7 +49,7 @@ impl Attachments<'_> {
     ) -> Result<Option<Txn>> {
         let key = key_of_amendment(&Amendment::of(record)?);
         let known = self.records.amendment_under(&key)?.filter(|read| is_so(&read.value));
-        Ok(known.map(|read| txn.expect(key, unchanged(Some(&read)))))
+        Ok(known.map(|read| txn.require(key, unchanged(Some(&read)))))
     }
 
     /// Forgets a part of what the containers of a name would get again, where none is attached; on every
@@ -90,7 +90,7 @@ impl Attachments<'_> {
         txn: Txn,
     ) -> Result<Txn> {
         let key: Key = key_of_amendment(&now);
-        let txn = txn.expect(key.clone(), unchanged(known));
+        let txn = txn.require(key.clone(), unchanged(known));
         let txn = match known {
             Some(known) => self.links.forget_usage(&known.value, &now, txn)?,
             None => txn,

@@ -125,7 +125,7 @@ impl Attachments<'_> {
     ) -> Result<Option<Read<Box<Attachment>>>> {
         let key = Key::Attachment(now.id.clone(), now.layer);
         let txn = Txn::new()
-            .expect(key.clone(), unchanged(Some(read)))
+            .require(key.clone(), unchanged(Some(read)))
             .put(key, Record::Attachment(now.clone()));
         let txn = self.links.forget_usage_of(&read.value, &now, txn)?;
         let txn = match kept {

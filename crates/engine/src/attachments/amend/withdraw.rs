@@ -156,7 +156,7 @@ impl Attachments<'_> {
             }
             let held = now.wiring.publish.as_ref().map_or(Vec::new(), |it| it.ports.clone());
             let key = Key::Attachment(id.clone(), layer);
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             let txn = self.addresses.hold_ports(&now, &held, &claims, txn);
             if is_over {
                 now.wiring.publish = None;

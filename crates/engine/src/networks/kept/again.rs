@@ -77,8 +77,8 @@ impl Networks<'_> {
             started.kept = false;
         }
         let key = Key::Attachment(id.clone(), Layer::Link);
-        let txn = Txn::new().expect(key.clone(), Expect::Absent);
-        let txn = txn.expect(Key::Endpoint(id.clone()), Expect::At(kept.revision));
+        let txn = Txn::new().require(key.clone(), Expect::Absent);
+        let txn = txn.require(Key::Endpoint(id.clone()), Expect::At(kept.revision));
         let (_, txn) = self.records.expect_open(&request.network, Layer::Link, txn)?;
         let txn = self.addresses.take(&started, &started.leases, txn);
         let txn = txn.put(key.clone(), Record::Attachment(started.clone()));

@@ -243,7 +243,7 @@ impl Networks<'_> {
         with: SandboxRecord,
     ) -> Result<bool> {
         let key = Key::Sandbox(container.clone());
-        let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+        let txn = Txn::new().require(key.clone(), unchanged(Some(read)));
         let txn = match with.members.is_empty() {
             true => txn.delete(key),
             false => txn.put(key, Record::Sandbox(with.clone())),
