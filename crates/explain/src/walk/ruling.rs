@@ -166,7 +166,9 @@ impl Walker<'_> {
             (7, ..) => (
                 "spoofing",
                 "a container sends with an address that is not its own".to_owned(),
-                "spoke network inspect shows --anti-spoof".to_owned(),
+                "send from the addresses that spoke ps shows: the network has --egress or --anti-spoof, as spoke \
+                 network inspect says, or the container has rules of its own"
+                    .to_owned(),
             ),
             (_, "spoke", "internals") => (
                 "internal",
