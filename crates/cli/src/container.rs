@@ -119,6 +119,8 @@ fn with_layers(engine: &Engine<'_>, known: &[Attachment]) -> Result<Vec<Attachme
         records.append(&mut engine.records.attachments_of(container)?);
     }
     records.retain(|record| known.iter().any(|it| it.id == record.id));
+    // Docker gives each endpoint of a container an id of its own, and views search in the order of the whole list.
+    records.sort_by(|one, other| (&one.id, one.layer).cmp(&(&other.id, other.layer)));
     Ok(records)
 }
 

@@ -261,9 +261,11 @@ fn otherwise(view: &PortView, seen: &[Seen]) -> Vec<String> {
                 "lan" => "from the LAN",
                 _ => "from anywhere",
             };
-            let whose = match port.backend {
-                "docker" => "; Docker publishes it, and follows no firewall: publish it at one address (-p ADDRESS:…), or \
+            let whose = match (port.is_beside, port.backend) {
+                (true, _) => "; Docker publishes it, and follows no firewall: publish it at one address (-p ADDRESS:…), or \
                     on a network of `docker network create -d spoke`",
+                (false, ports::BY_DOCKER) => "; Docker publishes it, and follows no firewall: publish it at one address \
+                    (-p ADDRESS:…), or make the network without ports=docker",
                 _ => "",
             };
             format!(

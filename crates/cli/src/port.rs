@@ -158,6 +158,7 @@ fn waiting_port(amendment: &Amendment, map: &PortMap) -> PublishedView {
         network: amendment.network.to_string(),
         labels: BTreeMap::new(),
         backend: "",
+        is_beside: false,
     }
 }
 

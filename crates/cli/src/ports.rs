@@ -18,7 +18,7 @@ use super::view::{labels, of_one, reach};
 use super::{Answer, HostContext};
 
 /// The publisher of ports that Docker maps by itself.
-const BY_DOCKER: &str = "docker";
+pub(super) const BY_DOCKER: &str = "docker";
 
 /// A published port and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -45,6 +45,9 @@ pub(super) struct PublishedView {
     /// The publisher: `nftables` and `iptables` are Spoke's, `plugin` is the network's Docker
     /// plugin, `docker` is Docker itself.
     pub(super) backend: &'static str,
+    /// Whether Docker publishes it on a network of its own.
+    #[serde(skip)]
+    pub(super) is_beside: bool,
 }
 
 impl PublishedView {
@@ -141,6 +144,7 @@ pub(super) fn beside(mapped: &Mapped) -> impl Iterator<Item = PublishedView> {
                 network: network.clone(),
                 labels: BTreeMap::new(),
                 backend: BY_DOCKER,
+                is_beside: true,
             }
         })
     })
@@ -204,6 +208,7 @@ fn view(
             By::Spoke(Publish { backend: Backend::Iptables, .. }) => "iptables",
             By::Docker => BY_DOCKER,
         },
+        is_beside: false,
     }
 }
 

@@ -469,11 +469,11 @@ pub(super) struct BookView {
 /// Something without an owner, or in doubt, or wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct FindingView {
-    /// `attachment`, `lease`, `link`, `rules`, `file` or `overlap`.
+    /// What it is about, as `attachment`, `lease`, `link`, `rules`, `file`, `overlap` or `pending-cleanup`.
     pub(super) kind: &'static str,
     pub(super) subject: String,
     pub(super) why: String,
-    /// `free`, `quarantine`, `settle`, `forget`, `keep`, or `decide`: a person must.
+    /// `free`, `quarantine`, `retry`, `forget`, `keep`, or `decide`: a person must.
     pub(super) remedy: &'static str,
     /// Whether the remedy was applied.
     pub(super) done: bool,

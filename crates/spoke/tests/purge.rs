@@ -72,6 +72,12 @@ const CLUSTER: &str = r#"
 ip link add spokevx4097 type vxlan id 4097 local 192.0.2.1 dstport 4789
 ip link set spokevx4097 alias "spoke network 4097 from 192.0.2.1 port 4789"
 ip link add spokewg0 group 1936747383 type bridge
+ip link set eth0 up
+ip address add 192.0.2.1/24 dev eth0
+ip address add 2001:db8::1/64 dev eth0 nodad
+ip route add 10.66.0.0/24 via 192.0.2.9 proto 83
+ip route add fd66::/64 via 2001:db8::9 proto 83
+ip route add 10.67.0.0/24 via 192.0.2.9
 nft add table ip spoke_overlay
 nft add table ip6 spoke_overlay
 nft add table inet spoke_routes
@@ -100,11 +106,12 @@ put /etc/containers/networks/mine.json "{\"driver\": \"spoke\", \"options\": {\"
 #[test]
 fn a_purged_host_of_a_cluster_has_nothing_of_it() {
     let see = "nft list tables | grep spoke || true; ip -o link | grep -o ' spoke[a-z0-9]*' || true
+        ip route show proto 83; ip -6 route show proto 83; ip route show 10.67.0.0/24 | cut -d' ' -f1
         cd /; find etc/cni etc/containers run/networks -type f | sort";
     let others = "etc/cni/net.d/other.conflist\netc/containers/containers.conf\n\
         etc/containers/networks/mine.json\n";
     let (left, said) = purged(CLUSTER, &format!("{FORWARDING}\n{see}"));
-    assert_eq!(left, format!("0\n0\n0\n{others}"), "{said}");
+    assert_eq!(left, format!("0\n0\n0\n10.67.0.0/24\n{others}"), "{said}");
     let anothers = "ip link add spokevx4098 type vxlan id 4098 local 192.0.2.1 dstport 4790";
     let (left, said) =
         purged(&format!("{CLUSTER}{anothers}"), "ip -o link | grep -o ' spoke[a-z0-9]*'");

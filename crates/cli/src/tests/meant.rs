@@ -133,6 +133,19 @@ fn any_printable_name_is_found() {
 }
 
 /// Each layer of the container is shown, and those of no other one.
+/// Each endpoint of a container of Docker's has an id of its own; the first of them may be on the last network.
+#[test]
+fn each_endpoint_of_one_has_its_own_rows() {
+    let host = two_networks();
+    attach(&host, Runtime::Spoke, "1aaa", Some("web"));
+    host.attach("back", "9bbb", Some("web"));
+    host.spoke("port add --network front web 8443:443");
+    let of_one = host.spoke("port ls web -o json");
+    let all: Vec<_> = host.spoke("port ls -o json").lines().map(str::to_owned).collect();
+    assert_eq!(of_one.lines().collect::<Vec<_>>(), all);
+    assert!(of_one.contains("\"web\"") && !of_one.contains("waiting"), "{of_one}");
+}
+
 #[test]
 fn what_is_shown_of_one_is_all_of_it() {
     let host = two_networks();

@@ -4,6 +4,7 @@
 //! which record it holds: by its path and the number of its inode. A record is always a new file, which takes the
 //! place of the one before, and tmpfs gives no number twice. So an entry is true, or known to be stale, whichever
 //! version of Spoke wrote the record, and also where a person moved it; a record without a true entry is read.
+//! Who writes into a record's file in place removes this file, too.
 //! On other file systems, where numbers come again, all are read.
 
 use std::collections::HashMap;
@@ -31,6 +32,9 @@ const LEAST: usize = 32;
 
 /// No file is longer, in bytes: some hundred thousand containers.
 const LARGEST: usize = 64 << 20;
+
+/// The file takes at most this part of the room that is free: records need it more.
+const PART: u64 = 4;
 
 /// A change of the encoding changes this.
 const MAGIC: &[u8] = b"called_1";
@@ -95,10 +99,14 @@ impl Embedded {
 
     /// Of two that search at once, each writes a file of its own.
     fn write_called(&self, bytes: &[u8]) -> Result<()> {
-        let held = self.lock(Reach::Read)?;
+        let held = self.lock(Reach::Boot)?;
         let Some(open) = held.open(false) else { return Ok(()) };
-        open.prepare(PREPARED, bytes, true)?;
-        open.place(PREPARED, NAME)
+        if !open.has_room_beside(bytes.len()) {
+            return Ok(());
+        }
+        let written = open.prepare(PREPARED, bytes, true).and_then(|()| open.place(PREPARED, NAME));
+        // Half a file would keep room from records.
+        written.or_else(|error| open.remove(PREPARED).and(Err(error)))
     }
 }
 
@@ -204,6 +212,14 @@ fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
 impl Open {
     fn is_on_tmpfs(&self) -> bool {
         fs::fstatfs(self.directory()).is_ok_and(|is| u64::try_from(is.f_type) == Ok(TMPFS))
+    }
+
+    /// Whether so many bytes are a small part of the room that is free.
+    fn has_room_beside(&self, bytes: usize) -> bool {
+        let Ok(is) = fs::fstatvfs(self.directory()) else { return false };
+        // A tmpfs without a limit has no blocks.
+        is.f_blocks == 0
+            || (bytes as u64).saturating_mul(PART) <= is.f_bavail.saturating_mul(is.f_frsize)
     }
 
     /// The file; empty where there is none that can be read.
