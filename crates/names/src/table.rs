@@ -376,9 +376,13 @@ impl Table {
 
     fn served(&self, network: &NetworkName) -> Option<&Served> {
         let attached = || self.attached.values().find(|(name, _)| name == network);
+        self.recorded(network).or_else(|| attached().map(|(_, served)| served))
+    }
+
+    /// What the network's own record says: a command's, or else that of a configuration.
+    fn recorded(&self, network: &NetworkName) -> Option<&Served> {
         let known = [true, false].map(|declared| (network.clone(), declared));
-        let known = known.iter().find_map(|key| self.networks.get(key));
-        known.or_else(|| attached().map(|(_, served)| served))
+        known.iter().find_map(|key| self.networks.get(key))
     }
 
     fn remember(&mut self, id: &AttachmentId, entry: Entry) {

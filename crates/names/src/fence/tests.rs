@@ -353,3 +353,44 @@ fn network_of(fence: &model::Fence) -> model::Network {
     let ipam = fixture::pools(&name, &[subnet]);
     model::Network::new(name, Runtime::Spoke, Timestamp(0), wiring, ipam)
 }
+
+/// Whoever says which servers are asked says what the fence opens: a pod's author, or who runs a container, does not.
+#[test]
+fn a_fence_believes_its_networks_servers_and_no_containers() {
+    let (front, back) = ("front".parse().unwrap(), "back".parse().unwrap());
+    let sandbox = || Some(model::Sandbox { path: "/run/netns/web".into(), inode: 7 });
+    let on = |network: &NetworkName, net: &str, by: Runtime| {
+        let mut record = attachment(network, &[net.parse().unwrap()]);
+        (record.sandbox, record.runtime, record.wiring.names) = (sandbox(), by, true);
+        record.dns.nameservers = vec!["203.0.113.66".into()];
+        record
+    };
+    let asker = Asker { network: &front, address: "10.71.1.9".parse().unwrap() };
+    let asked = |by: Runtime, (is_fenced, is_own): (bool, bool), is_recorded: bool| {
+        let mut own = on(&front, "10.71.1.9/24", by);
+        let fence = || Some("a.example:443".parse().unwrap());
+        own.wiring.fence = fence().filter(|_| is_fenced);
+        own.wiring.own_fence = fence().filter(|_| is_own);
+        let mut table = Table::default();
+        for record in [&own, &on(&back, "10.72.1.9/24", by)] {
+            table.put_attachment(&record.id, record.layer, Some(record));
+        }
+        if is_recorded {
+            let (wiring, ipam) = (own.wiring.clone(), own.ipam.clone());
+            let mut network = model::Network::new(front.clone(), by, Timestamp(0), wiring, ipam);
+            network.dns.nameservers = vec!["192.0.2.1".into()];
+            table.put_network(&front, false, Some(&network));
+        }
+        let servers = table.servers_of(&asker).unwrap();
+        servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    for by in [Runtime::Cni, Runtime::Docker, Runtime::Podman] {
+        for fences in [(true, false), (false, true), (true, true)] {
+            assert_eq!(asked(by, fences, true), "192.0.2.1", "{by} {fences:?}");
+            // This host's.
+            assert_eq!(asked(by, fences, false), "", "{by} {fences:?}");
+        }
+        assert_eq!(asked(by, (false, false), true), "203.0.113.66");
+    }
+    assert_eq!(asked(Runtime::Spoke, (true, false), true), "203.0.113.66", "the operator's");
+}

@@ -97,7 +97,8 @@ impl Table {
     }
 
     /// Whom to ask what is not known here: what was said for the asker, or its network. `None` where
-    /// none of its networks leads out; empty where this host's servers are meant.
+    /// none of its networks leads out; empty where this host's servers are meant. What servers answer opens a fence:
+    /// an asker that has one does not choose them.
     pub fn servers_of(&self, asker: &Asker<'_>) -> Option<Vec<IpAddr>> {
         let members = self.sandbox_of(asker);
         let network = self.served(asker.network);
@@ -106,7 +107,10 @@ impl Table {
         if !leads_out {
             return None;
         }
-        let own = members.iter().find(|entry| !entry.servers.is_empty());
+        let is_fenced = self.fence_of_asker(asker).is_some();
+        let network = if is_fenced { self.recorded(asker.network) } else { network };
+        let is_believed = |entry: &Entry| !is_fenced || entry.is_of_command();
+        let own = members.iter().find(|entry| is_believed(entry) && !entry.servers.is_empty());
         let given = own.map(|entry| &entry.servers).or(network.map(|served| &served.servers));
         // Nobody is sent back to where the query came from.
         let is_ours = |server: &IpAddr| self.all_places().any(|place| place.address() == *server);

@@ -106,6 +106,11 @@ impl Entry {
         self.fence.is_some()
     }
 
+    /// Whether a command of this host's operator attached it, and no runtime, whose users say what it is given.
+    pub(super) fn is_of_command(&self) -> bool {
+        self.runtime == Some(Runtime::Spoke)
+    }
+
     /// Whose it is, as text; empty where that is not known.
     pub fn runtime_name(&self) -> String {
         self.runtime.as_ref().map(ToString::to_string).unwrap_or_default()
