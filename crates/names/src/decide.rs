@@ -174,7 +174,8 @@ fn answered(
     }
 }
 
-/// Below which of these networks' domains a name is, and its part before that.
+/// Below which of these networks' domains a name is, and its part before that. Of several domains of one network it
+/// is the first below which somebody is called so, or else the longest.
 fn of_network<'a, 'n>(
     table: &Table,
     networks: &[&'a NetworkName],
@@ -182,7 +183,9 @@ fn of_network<'a, 'n>(
 ) -> Option<(&'a NetworkName, &'n str)> {
     networks.iter().find_map(|network| {
         let domains = table.domains_of(network);
-        Some((*network, domains.iter().find_map(|domain| below(name, domain))?))
+        let parts = || domains.iter().filter_map(|domain| below(name, domain));
+        let is_found = |part: &&str| !table.find(&[*network], part).is_empty();
+        Some((*network, parts().find(is_found).or_else(|| parts().min_by_key(|it| it.len()))?))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use model::{Alias, AliasId, FormerName, NetworkName, Runtime, name_domain};
+use model::{Alias, AliasId, FormerName, NetworkName, Runtime, Timestamp, name_domain};
 
 use super::Place;
 
@@ -12,6 +12,8 @@ pub(super) struct Title {
     network: NetworkName,
     runtime: Runtime,
     name: NetworkName,
+    /// Since when the runtime has the network.
+    since: Timestamp,
 }
 
 /// Those that mean one network, by its name in the book; of each network in the order of the runtimes' ids.
@@ -25,8 +27,8 @@ impl Titles {
     /// An id is as it says now, or gone. Whether that changes a title.
     pub(super) fn put(&mut self, id: &AliasId, now: Option<&Alias>) -> bool {
         let title = now.and_then(|now| {
-            let (network, runtime) = (now.network.clone(), now.runtime);
-            Some(Title { network, runtime, name: now.title.clone()? })
+            let (network, runtime, since) = (now.network.clone(), now.runtime, now.since);
+            Some(Title { network, runtime, name: now.title.clone()?, since })
         });
         if self.0.get(id) == title.as_ref() {
             return false;
@@ -57,9 +59,10 @@ impl Titles {
         claims.extend(titles.iter().map(|title| (name_domain(&title.name), &title.network)));
         for title in titles {
             let domain = name_domain(&title.name);
-            let clashes = |(claim, network): &(String, &NetworkName)| match *claim == domain {
-                true => **network != title.network,
-                false => is_below(claim, &domain) || is_below(&domain, claim),
+            let clashes = |(claim, network): &(String, &NetworkName)| {
+                let is_near =
+                    *claim == domain || is_below(claim, &domain) || is_below(&domain, claim);
+                **network != title.network && is_near
             };
             if !claims.iter().any(clashes) {
                 plain.entry(title.network.clone()).or_default().push(title.clone());
@@ -69,20 +72,21 @@ impl Titles {
     }
 }
 
-/// Adds titles to what a network is called. The one of its `maker` is the first name of a network that no command has
-/// named.
+/// Adds titles to what a network is called. The oldest one of its `maker` is the first name of a network that no
+/// command has named, unless that is one already.
 pub(super) fn entitle(place: &mut Place, titles: &[Title], maker: Option<Runtime>) {
-    let mut maker = maker;
-    for title in titles {
-        if name_domain(&title.name) == name_domain(&place.called) {
+    let called = name_domain(&place.called);
+    let is_called_so = |title: &Title| name_domain(&title.name) == called;
+    let makers = || titles.iter().filter(|title| maker == Some(title.runtime));
+    let first = match makers().any(is_called_so) {
+        true => None,
+        false => makers().min_by_key(|title| title.since),
+    };
+    let before = first.map(|title| std::mem::replace(&mut place.called, title.name.clone()));
+    for further in titles.iter().map(|title| title.name.clone()).chain(before) {
+        if name_domain(&further) == name_domain(&place.called) {
             continue;
         }
-        let is_first = maker == Some(title.runtime);
-        let further = match is_first {
-            true => std::mem::replace(&mut place.called, title.name.clone()),
-            false => title.name.clone(),
-        };
-        maker = maker.filter(|_| !is_first);
         place.former.retain(|former| former.name != further);
         // No other network has it, or had it later.
         place.former.push(FormerName { name: further, order: u32::MAX });
