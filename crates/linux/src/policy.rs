@@ -108,11 +108,12 @@ impl Policy {
     }
 
     fn restore_own(&self, attachment: &Attachment) -> Result<bool> {
-        self.prepare(attachment)?;
+        // What fails of the rest does not keep the port from being checked.
         let unchecked = match wanted::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
         };
+        self.prepare(attachment)?;
         let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked) };
         let is_gone = yielding(attachment)?;
         let missed = self

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use host::event::{Event, What};
 use host::time;
 use linux::filter::fence::{self, Fenced};
-use model::{Moment, Result};
+use model::{Error, Moment, Result};
 use netlink::Socket;
 use store::Watch;
 
@@ -110,7 +110,7 @@ impl Fences {
         if is_kept && !had_strays && !self.is_failing {
             return failures.into_iter().next().map_or(Ok(()), Err);
         }
-        failures.extend(daemon.fence.open_again(socket).err());
+        failures.extend(open_bound(daemon, socket));
         for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {
             let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
             failures.extend(ended.err());
@@ -121,4 +121,16 @@ impl Fences {
         }
         failures.into_iter().next().map_or(Ok(()), Err)
     }
+}
+
+/// Opens again what names opened, once the ports of containers are checked again: another one could send in the name of
+/// the one for which it is open. What failed.
+fn open_bound(daemon: &Daemon, socket: &mut Socket) -> Vec<Error> {
+    let ports = match daemon.fence.ports() {
+        Ok(ports) => ports,
+        Err(error) => return vec![error],
+    };
+    let (unbound, mut failures): (Vec<_>, Vec<_>) = fence::bind(socket, &ports).into_iter().unzip();
+    failures.extend(daemon.fence.open_again(socket, &unbound).err());
+    failures
 }

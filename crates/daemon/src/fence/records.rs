@@ -124,11 +124,16 @@ impl Records {
     pub(super) fn ports(&mut self) -> Result<Vec<BoundPort>> {
         let mut all = Vec::new();
         for (_, held) in self.store()?.list(&Prefix::Attachments)? {
-            if let Record::Attachment(attachment) = held.record
-                && attachment.layer == Layer::Link
-                && matches!(attachment.phase, Phase::Attaching { .. } | Phase::Attached(_))
-            {
-                all.extend(BoundPort::of(&attachment)?);
+            let Record::Attachment(attachment) = held.record else { continue };
+            let is_reserved = matches!(attachment.phase, Phase::Reserved);
+            if attachment.layer != Layer::Link || is_reserved {
+                continue;
+            }
+            let Some(port) = BoundPort::of(&attachment)? else { continue };
+            // The container may send as long as there is the port, and the check goes after it.
+            let is_going = matches!(attachment.phase, Phase::Detaching { .. });
+            if !is_going || port.is_there()? {
+                all.push(port);
             }
         }
         Ok(all)

@@ -26,8 +26,9 @@ impl Fences {
             || self.own.values().any(|held| held.own.fence.strict)
     }
 
-    /// Lets what fences let pass be routed out of strict networks, as far as the ports of their containers are checked. The others are looked at again soon, and all of them where a record is damaged: its
-    /// container may have rules that nobody knows. Whether all are complete now.
+    /// Lets what fences let pass be routed out of strict networks, as far as the ports of their containers are checked.
+    /// The others are looked at again soon, and all of them where a record is damaged: its container may have rules
+    /// that nobody knows. Whether all are complete now.
     pub(super) fn complete(
         &mut self,
         daemon: &Daemon,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use linux::filter::fence::{self, BoundPort, InSet, Opening};
-use model::{Error, Result};
+use model::{Error, IfName, Result};
 use netlink::{Socket, nft};
 
 use super::{ATTEMPTS, FenceGate, attempts, locked};
@@ -18,8 +18,13 @@ const LEAST: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 256;
 
 impl FenceGate {
-    /// Opens again what is open and not there, as far as its container is there and its rules allow it.
-    pub(in crate::fence) fn open_again(&self, socket: &mut Socket) -> Result<()> {
+    /// Opens again what is open and not there, as far as its container is there and its rules allow it. Behind these
+    /// bridges a container may send in another one's name, and use what is open for it: nothing is opened there.
+    pub(in crate::fence) fn open_again(
+        &self,
+        socket: &mut Socket,
+        unbound: &[IfName],
+    ) -> Result<()> {
         // What is there need not be opened again. Where it cannot be read all of it is.
         let there = fence::opened(socket).unwrap_or_default();
         let mut lost = {
@@ -27,7 +32,8 @@ impl FenceGate {
             let mut open = memory.open();
             open.retain(|opening| {
                 let remaining = there.get(opening).map(|(_, remaining)| *remaining);
-                remaining.is_none_or(|it| it + MARGIN < memory.remaining(opening))
+                let is_lost = remaining.is_none_or(|it| it + MARGIN < memory.remaining(opening));
+                is_lost && !unbound.contains(&opening.bridge)
             });
             open
         };

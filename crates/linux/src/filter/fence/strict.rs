@@ -7,10 +7,10 @@
 //! The element that lets packets be marked comes with the first rule of routing. Once that is there it comes back
 //! only by [`complete`]: who attaches one container after a flush does not know what all others may.
 
-use model::{Attachment, Family, IfName, Result};
+use model::{Attachment, Error, Family, IfName, Result};
 use netlink::nft::{self, Element, Transaction, Tuple};
 use netlink::wire::Batch;
-use netlink::{Errno, Socket, Unmarked};
+use netlink::{At, Errno, Socket, Unmarked};
 
 use super::sets::{STRICT, TABLE};
 use super::{ATTEMPTS, Fenced, Own, calmly};
@@ -34,6 +34,26 @@ impl BoundPort {
             None => Ok(None),
         }
     }
+
+    /// Whether this host has the port.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub fn is_there(&self) -> Result<bool> {
+        Ok(Socket::route()?.link(At::Name(&self.0.port))?.is_some())
+    }
+}
+
+/// Has these ports checked again, one after the other. Returns the bridges with ports that could not be, each with
+/// the reason: behind these a container may send in a neighbour's name.
+pub fn bind(socket: &mut Socket, ports: &[BoundPort]) -> Vec<(IfName, Error)> {
+    let mut unbound = Vec::new();
+    for BoundPort(sender) in ports {
+        if let Err(error) = calmly(socket, |socket| spoof::restore(socket, sender)) {
+            unbound.push((sender.bridge.clone(), error));
+        }
+    }
+    unbound
 }
 
 /// Behind the rule of this host's own addresses, which is the first, and before all others.
@@ -170,7 +190,7 @@ fn mark(
             return Ok(true);
         }
     }
-    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+    Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
 }
 
 /// Whether the table goes before the one that checks what ports send. A flush of the packet filter removes tables one
@@ -190,7 +210,7 @@ pub(super) fn be_first(socket: &mut Socket) -> Result<()> {
             return Ok(());
         }
     }
-    Err(model::Error::try_again(format!("{} keeps being changed by others", spoof::TABLE)))
+    Err(Error::try_again(format!("{} keeps being changed by others", spoof::TABLE)))
 }
 
 /// Whether the container sends from its own addresses only.
@@ -275,6 +295,22 @@ mod tests {
         let generation = nft::generation(&mut socket).unwrap();
         be_first(&mut socket).unwrap();
         assert_eq!(nft::generation(&mut socket).unwrap(), generation);
+    }
+
+    #[test]
+    fn ports_are_checked_again_after_a_flush() {
+        let (space, sender) = (Space::new(), sender());
+        let mut socket = space.netns.enter(Socket::netfilter).unwrap().unwrap();
+        spoof::install(&mut socket, &sender).unwrap();
+        space.run("nft flush ruleset");
+        assert!(!spoof::are_bound(&mut socket, &[&sender]).unwrap());
+        let port = BoundPort(sender.clone());
+        assert!(bind(&mut socket, std::slice::from_ref(&port)).is_empty());
+        assert!(spoof::are_bound(&mut socket, &[&sender]).unwrap());
+        let is_there = || space.netns.enter(|| port.is_there()).unwrap().unwrap();
+        assert!(!is_there());
+        space.run("ip link add port0 type veth peer peer0");
+        assert!(is_there());
     }
 
     #[test]
