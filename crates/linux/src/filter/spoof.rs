@@ -80,6 +80,8 @@ pub(crate) struct Sender {
     pub(crate) mac: Mac,
     /// The container's addresses.
     pub(crate) addresses: Vec<IpAddr>,
+    /// Those of its link that it was given besides. Rules of its own know it by none of these.
+    pub(crate) of_link: Vec<IpAddr>,
     /// The host's addresses there.
     pub(crate) gateways: Vec<IpAddr>,
     /// Whether it sends packets from its own addresses only.
@@ -129,19 +131,19 @@ impl Sender {
         ];
         // The kernel gives the interface one of its link by itself.
         let own = IpAddr::V6(link_local(self.mac));
-        for address in self.addresses.iter().copied().chain([own]) {
+        for address in self.addresses.iter().chain(&self.of_link).copied().chain([own]) {
             elements.push((of(&HOLDERS, address), element(port.clone().address(address))));
             elements.push((of(&HELD, address), element(segment_of(&self.bridge).address(address))));
         }
+        let source =
+            |address: &IpAddr| (of(&SOURCES, *address), element(port.clone().address(*address)));
         if self.is_bound() {
             elements.push((BOUND.name, element(port.clone())));
-            let source = |address: &IpAddr| {
-                (of(&SOURCES, *address), element(port.clone().address(*address)))
-            };
             elements.extend(self.addresses.iter().map(source));
         }
         if self.bound == Bound::ToOwnAndLink {
             elements.push((LINKED.name, element(port.clone())));
+            elements.extend(self.of_link.iter().map(source));
         }
         if self.is_machine {
             elements.push((MACHINES.name, element(port)));

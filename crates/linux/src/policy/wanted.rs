@@ -163,6 +163,7 @@ pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         bridge: bridge.name.clone(),
         mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
         addresses: held().map(|held| held.address.addr()).collect(),
+        of_link: attachment.link_local.iter().map(|address| IpAddr::from(*address)).collect(),
         gateways: held().filter_map(gateway).chain(of_router(bridge)?).collect(),
         bound,
         is_machine: attachment.tap().is_some(),

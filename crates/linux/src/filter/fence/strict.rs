@@ -270,6 +270,7 @@ mod tests {
             bridge: "br0".parse().unwrap(),
             mac: "02:00:00:00:00:02".parse().unwrap(),
             addresses: vec!["10.1.2.7".parse().unwrap(), "fd00::7".parse().unwrap()],
+            of_link: vec!["169.254.7.1".parse().unwrap()],
             gateways: vec!["10.1.2.1".parse().unwrap()],
             bound: Bound::ToOwn,
             is_machine: false,
@@ -295,6 +296,21 @@ mod tests {
         let generation = nft::generation(&mut socket).unwrap();
         be_first(&mut socket).unwrap();
         assert_eq!(nft::generation(&mut socket).unwrap(), generation);
+    }
+
+    /// By an address of the link a container reaches its neighbours, where the rules are its network's.
+    #[test]
+    fn rules_of_its_own_take_a_containers_addresses_of_the_link() {
+        let (space, own) = (Space::new(), sender());
+        let mut socket = space.netns.enter(Socket::netfilter).unwrap().unwrap();
+        let of_network = Sender { bound: Bound::ToOwnAndLink, ..own.clone() };
+        spoof::install(&mut socket, &of_network).unwrap();
+        let sources = || space.run("nft list set bridge spoke sources4");
+        assert!(sources().contains("\"port0\" . 169.254.7.1"), "{}", sources());
+        spoof::install(&mut socket, &own).unwrap();
+        spoof::unlink(&mut socket, &own).unwrap();
+        assert!(!sources().contains("169.254.7.1"), "{}", sources());
+        assert!(sources().contains("\"port0\" . 10.1.2.7"), "{}", sources());
     }
 
     #[test]
