@@ -140,14 +140,20 @@ fn foreign() -> [Steps; 2] {
     [vec![PORT, Expression::In(BOUND.name, R), jump(SPOOFED)], vec![DROP]]
 }
 
-/// It is reported to whom hears what fences refuse, but for what systems say on their link by themselves.
-fn spoofed() -> [Steps; 3] {
+/// Packets are reported to whom hears what fences refuse, but for what systems say on their link by themselves. No
+/// other frame has addresses that could be shown.
+fn spoofed() -> [Steps; 4] {
     let of_link = Expression::Equal(R, Cow::Borrowed(LINK_LOCAL));
-    let report = vec![
-        Expression::Limit { per_second: 20, burst: 40 },
-        Expression::Log { group: LOG_GROUP, prefix: "spoofed", length: 128 },
-    ];
-    [steps([frame(IPV6), vec![V6_PREFIX.load(R), of_link, DROP]]), report, vec![DROP]]
+    let report = || {
+        let limit = Expression::Limit { per_second: 20, burst: 40 };
+        vec![limit, Expression::Log { group: LOG_GROUP, prefix: "spoofed", length: 128 }]
+    };
+    [
+        steps([frame(IPV6), vec![V6_PREFIX.load(R), of_link, DROP]]),
+        steps([frame(IPV4), report()]),
+        steps([frame(IPV6), report()]),
+        vec![DROP],
+    ]
 }
 
 /// What names one of the port's own addresses, of `family` 0 (IPv4) or 1.
