@@ -1,5 +1,6 @@
 //! One pass of the reconciler: snapshot, names, decisions.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
 use engine::{Live, Mode, Reconciled};
@@ -24,6 +25,8 @@ pub(super) struct Pass<'a> {
     doubts: Doubts,
     neighbours: Neighbours,
     rest: Instant,
+    /// Networks that have no title to learn: those of a swarm.
+    nameless: BTreeSet<AliasId>,
 }
 
 /// The result of a pass.
@@ -51,6 +54,7 @@ impl<'a> Pass<'a> {
             doubts: Doubts::default(),
             neighbours: Neighbours::default(),
             rest: now,
+            nameless: BTreeSet::new(),
         }
     }
 
@@ -86,15 +90,18 @@ impl<'a> Pass<'a> {
     pub(super) fn forget_removed(&mut self, peers: &mut [Peer]) {
         let removed = peers.iter_mut().flat_map(Peer::removed).collect();
         self.neighbours.forget(&removed, self.book);
+        self.nameless.retain(|id| !removed.contains(id));
     }
 
     /// Names of networks are known as soon as they are made, those of containers as soon as they run.
     pub(super) fn learn_names(&mut self, peers: &mut [Peer]) {
         for peer in peers {
             let made = peer.made();
-            self.learn_titles(peer, made.iter());
+            // Where one fails, the next snapshot has the rest: an engine that hangs is waited for once.
+            let mut titles = self.learn_titles(peer, made.iter());
             for (container, names) in peer.learned(self.report) {
-                self.learn_titles(peer, names.iter().filter_map(|names| names.network.as_ref()));
+                let networks = names.iter().filter_map(|names| names.network.as_ref());
+                titles = titles.and_then(|()| self.learn_titles(peer, networks));
                 let called = names.iter().map(|names| self.book.call(names));
                 let called = called.collect::<Vec<_>>().into_iter().collect::<Result<()>>();
                 match called {
@@ -112,21 +119,25 @@ impl<'a> Pass<'a> {
     }
 
     /// Containers are found below what their network is called.
-    fn learn_titles<'n>(&self, peer: &Peer, networks: impl Iterator<Item = &'n AliasId>) {
-        for id in networks {
-            // Where it fails, the next snapshot has it.
-            let _ = self.learn_title(peer, id);
-        }
+    fn learn_titles<'n>(
+        &mut self,
+        peer: &Peer,
+        mut networks: impl Iterator<Item = &'n AliasId>,
+    ) -> Result<()> {
+        networks.try_for_each(|id| self.learn_title(peer, id))
     }
 
-    fn learn_title(&self, peer: &Peer, id: &AliasId) -> Result<()> {
-        if !self.book.is_untitled(id)? {
+    fn learn_title(&mut self, peer: &Peer, id: &AliasId) -> Result<()> {
+        if self.nameless.contains(id) || !self.book.is_untitled(id)? {
             return Ok(());
         }
-        let network = peer.api.network(id)?.filter(|network| network.reach == Reach::Local);
-        match network.and_then(|network| network.name) {
+        let Some(network) = peer.api.network(id)? else { return Ok(()) };
+        match network.name.filter(|_| network.reach == Reach::Local) {
             Some(title) => self.book.entitle(id, &title, peer.id.as_ref()),
-            None => Ok(()),
+            None => {
+                self.nameless.insert(id.clone());
+                Ok(())
+            }
         }
     }
 
@@ -146,6 +157,7 @@ impl<'a> Pass<'a> {
         }
         let Some(snapshot) = self.snapshot(peers, &held) else { return Ok(Outcome::Broken) };
         self.neighbours.replace(&snapshot, self.settings, self.book);
+        self.nameless.retain(|id| held.networks.iter().any(|network| network.id == *id));
         self.learn(&held, &snapshot);
         let live = live(&held, &snapshot);
         self.doubt(&held, &snapshot);

@@ -173,3 +173,40 @@ fn a_network_has_its_title_as_soon_as_it_is_made_or_used() {
         assert_eq!(title(), "front".parse().ok(), "{event}");
     }
 }
+
+/// An engine that fails is asked for one title, and one that has none is asked for it once.
+#[test]
+fn no_engine_is_asked_for_titles_in_vain_more_than_once() {
+    let made = |id: &str| {
+        let actor = json!({"ID": id, "Attributes": {"type": "spoke"}});
+        json!({"Type": "network", "Action": "create", "Actor": actor}).to_string()
+    };
+    let mut of_swarm = listed("n1", "front", "spoke", &["10.1.0.0/24"]);
+    of_swarm["Scope"] = "swarm".into();
+    let both = format!("{}\n{}", made("n1"), made("n2"));
+    for (answer, reports) in [
+        (Answer::Raw(Vec::new()), vec![both]),
+        (Answer::Length(of_swarm.to_string()), vec![made("n1"), made("n1")]),
+    ] {
+        let (world, fake) = scene();
+        network(&world, "n2", "10.2.0.0/24");
+        for id in ["n1", "n2"] {
+            fake.answer(&format!("/networks/{id}"), answer.clone());
+        }
+        run(&fake, &["c0", "c1", "c2"]);
+        let sockets = [fake.socket.with_file_name("nobody.sock"), fake.socket.clone()];
+        let reconciling = Reconciling::begin(&world, &sockets, Duration::from_secs(3600));
+        reconciling.until(|notice| matches!(notice, Notice::Reached { .. }));
+        for (place, report) in reports.iter().enumerate() {
+            fake.report(report);
+            // What it hears later is done later.
+            for later in [place, place + 1] {
+                fake.report(&started(&format!("c{later}"), &json!({})));
+                fake.wait_in_all(&inspect_of(&format!("c{later}")), 1);
+            }
+        }
+        let asked = fake.asked();
+        let titles = asked.iter().filter(|path| path.starts_with("/networks/")).count();
+        assert_eq!(titles, 1, "{asked:?}");
+    }
+}
