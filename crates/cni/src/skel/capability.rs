@@ -7,7 +7,7 @@ use std::str::FromStr;
 use model::{Dns, HostName, ResolverOption, Result, SearchDomain};
 
 use crate::plugin::{Call, Plugin};
-use crate::wire::{Command, Object};
+use crate::wire::{Command, Node, Object};
 
 /// More names than this nobody can remember.
 const MOST_ALIASES: usize = 64;
@@ -40,11 +40,21 @@ pub(super) fn dns(call: &Call<'_>) -> Result<Dns> {
     let given = call.config.runtime()?.map(|runtime| runtime.object("dns")).transpose()?;
     let Some(given) = given.flatten() else { return Ok(Dns::default()) };
     Ok(Dns {
-        nameservers: texts::<IpAddr>(&given, "servers", MOST_SERVERS)?,
+        nameservers: servers(&given)?,
         domain: None,
         search: texts::<SearchDomain>(&given, "searches", MOST_DOMAINS)?,
         options: texts::<ResolverOption>(&given, "options", MOST_OPTIONS)?,
     })
+}
+
+/// The servers that can be asked. Runtimes pass on what the host's file says: an address with a zone
+/// (`fe80::1%eth0`), which means nothing in another namespace, is left out as Spoke leaves it out there.
+fn servers(given: &Object<'_>) -> Result<Vec<String>> {
+    let mut servers = Vec::new();
+    for item in items(given, "servers", MOST_SERVERS)? {
+        servers.extend(item.text()?.parse::<IpAddr>().ok().map(|it| it.to_string()));
+    }
+    Ok(servers)
 }
 
 /// The list in a field, each item of which is a `T`.
@@ -53,10 +63,15 @@ fn texts<T: FromStr<Err: Display> + Display>(
     key: &str,
     most: usize,
 ) -> Result<Vec<String>> {
+    let items = items(given, key, most)?;
+    items.iter().map(|item| item.parse::<T>().map(|it| it.to_string())).collect()
+}
+
+fn items<'a>(given: &Object<'a>, key: &str, most: usize) -> Result<Vec<Node<'a>>> {
     let Some(node) = given.get(key) else { return Ok(Vec::new()) };
     let items = node.list()?;
-    if items.len() > most {
-        return Err(node.wrong(format!("which has more than {most} items")));
+    match items.len() > most {
+        true => Err(node.wrong(format!("which has more than {most} items"))),
+        false => Ok(items),
     }
-    items.iter().map(|item| item.parse::<T>().map(|it| it.to_string())).collect()
 }
