@@ -20,7 +20,7 @@ pub use authority::{
     abandon_rotation, advance_rotation, begin_rotation, is_trusted_by_none, leave_out, needs_next,
     refuse_rotation, refuse_while_rotating, rotating, unconfirmed,
 };
-pub use block::{claim_block, give_up_block};
+pub use block::{claim_block, give_up_block, keep_block};
 pub use certificate::{
     Certified, certify, certify_again, forget_server, forget_servers, is_past, prune, put_server,
     revoke_strays,
@@ -33,7 +33,7 @@ pub use network::{
     Declared, Subnet6, Subnets, declare, refuse, refuse_hosts_own, refuse_unclaimed,
     refuse_unknown, remove_network,
 };
-pub use pin::{Pinning, Wanted, answer_pin, asked_at, call_pin, pin, unpin};
+pub use pin::{Pinning, Wanted, answer_pin, asked_at, call_pin, is_called, pin, unpin};
 pub use publish::{be_alive, publish};
 pub use tunnel::{forget_key, publish_key, rotate_keys};
 

@@ -108,3 +108,25 @@ pub fn give_up_block(
     // Where it changed meanwhile, it is not this host's any more.
     cluster.commit(&Txn::default().require(key.clone(), Expect::At(*at)).delete(key)).map(|_| ())
 }
+
+/// Writes again that the host has a block, as it is in `view`: that it gives it back may be written without an answer, and
+/// reach the cluster later, and then finds another record. In which transaction; none where another one has it by now.
+///
+/// # Errors
+/// As the cluster's.
+pub fn keep_block(
+    cluster: &impl Cluster,
+    view: &View,
+    name: &NetworkName,
+    host: &HostName,
+    block: IpNet,
+) -> Result<Option<Revision>> {
+    let known = view.blocks.get(&(name.clone(), block)).filter(|(holder, _)| holder == host);
+    let Some((_, at)) = known else { return Ok(None) };
+    let key = Key::Block(name.clone(), block);
+    let txn = Txn::default().require(key.clone(), Expect::At(*at));
+    Ok(match cluster.commit(&txn.put(key, Record::Block(host.clone())))? {
+        Outcome::Done(at) => Some(at),
+        Outcome::Lost => None,
+    })
+}

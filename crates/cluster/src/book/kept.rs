@@ -91,7 +91,7 @@ fn record_of(view: &View, host: &HostName, (network, address, name): &Kept) -> O
             let is_own = pin.host == *host && pin.state == PinState::Granted;
             let is_new = is_own && pin.name.as_ref() != Some(name);
             is_new.then_some(())?;
-            let (mut expect, again) = again(view, pin, *at);
+            let (mut expect, again) = written_again(view, pin, *at);
             expect.push((key, Expect::At(*at)));
             (expect, AddressPin { name: Some(name.clone()), ..again })
         }
@@ -111,7 +111,7 @@ fn record_of(view: &View, host: &HostName, (network, address, name): &Kept) -> O
 /// A record of `at` as it is written again, and on which conditions: whose the address was then decides who loses it. A
 /// host from which it was taken over is named only as long as it is not heard of: a later record of that would be one of
 /// a later takeover.
-pub(super) fn again(
+pub(super) fn written_again(
     view: &View,
     pin: &AddressPin,
     at: Revision,
@@ -140,7 +140,7 @@ pub fn answer_kept(
 ) -> Result<Option<(AddressPin, Revision)>> {
     let Some(wanted) = &pin.wanted else { return Ok(None) };
     let key = Key::Pin(network.clone(), address);
-    let (mut expect, again) = again(view, pin, at);
+    let (mut expect, again) = written_again(view, pin, at);
     expect.push((key.clone(), Expect::At(at)));
     let answer = match is_given {
         true => {

@@ -9,14 +9,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, Error, HostName, IpNet, NetworkName, OwnerName, PinState, Result, SharedNetwork,
-    text,
+    AddressPin, Error, HostName, NetworkName, OwnerName, PinState, Result, SharedNetwork, text,
 };
 
 use super::RACES;
-use super::kept::again;
+use super::kept::written_again;
 use super::unanswered::Unanswered;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn, is_refusal};
 use crate::view::View;
 
 /// What came of a request.
@@ -70,7 +69,14 @@ pub fn pin(
         };
         let is_kept = pin.wanted.is_some();
         let txn = txn.put(wanted.key(), Record::Pin(pin));
-        if let Outcome::Done(at) = unanswered.heed(cluster.commit(&txn))? {
+        let committed = match cluster.commit(&txn) {
+            // What it has it has also while nothing can be written.
+            Err(refused) if is_refusal(&refused) && wanted.is_had(&view) => {
+                return Ok(Pinning::Granted);
+            }
+            committed => committed,
+        };
+        if let Outcome::Done(at) = unanswered.heed(committed)? {
             return Ok(match asked {
                 None => Pinning::Granted,
                 Some(host) if is_kept => Pinning::Wanted(host, at),
@@ -102,6 +108,11 @@ impl Wanted<'_> {
         }
     }
 
+    /// Whether this host has it already.
+    fn is_had(&self, view: &View) -> bool {
+        view.pinned(self.network, self.address) == Some(self.host)
+    }
+
     /// Whether another host keeps the address for this name, and is there to hand it over.
     fn is_kept(&self, view: &View, pin: &AddressPin) -> bool {
         self.name.is_some()
@@ -118,7 +129,7 @@ impl Wanted<'_> {
         (pin, at): (&AddressPin, Revision),
         mut txn: Txn,
     ) -> (Txn, AddressPin, Option<HostName>) {
-        let (expect, again) = again(view, pin, at);
+        let (expect, again) = written_again(view, pin, at);
         txn.expect.extend(expect);
         (txn.require(self.key(), Expect::At(at)), AddressPin { wanted: None, ..again }, None)
     }
@@ -144,7 +155,7 @@ impl Wanted<'_> {
                 PinState::Asked | PinState::Held(_) => txn.require(self.key(), Expect::At(*at)),
             },
             Some((pin, at)) if self.is_kept(view, pin) => {
-                let (expect, again) = again(view, pin, *at);
+                let (expect, again) = written_again(view, pin, *at);
                 txn.expect.extend(expect);
                 let txn = txn.require(self.key(), Expect::At(*at));
                 let asked = AddressPin { wanted: Some(self.host.clone()), ..again };
@@ -228,50 +239,61 @@ fn is_gone(view: &View, gone: &BTreeSet<HostName>, host: &HostName) -> bool {
     !view.alive.contains(host) && (gone.contains(host) || is_removed)
 }
 
-/// Answers for an address of a block that this host took at `taken`; `at` is the request. Nothing happens where
+/// Answers for an address of a block that this host has in `view`; `at` is the request. Nothing happens where
 /// that was withdrawn, or where another host has the block by now: it answers then.
 ///
 /// # Errors
 /// As the cluster's.
 pub fn answer_pin(
     cluster: &impl Cluster,
+    view: &View,
     (network, address): (&NetworkName, IpAddr),
     (pin, at): (&AddressPin, Revision),
-    (block, taken): (IpNet, Revision),
     state: PinState,
 ) -> Result<()> {
+    let block = view.networks.get(network).and_then(|network| network.block_with(address));
+    let taken = view.block_with(network, address);
+    let Some((block, (_, taken))) = block.zip(taken) else { return Ok(()) };
     let state = match state {
         PinState::Held(by) => PinState::Held(shortened(&by)),
         other => other,
     };
     let key = Key::Pin(network.clone(), address);
-    let asked = Some(asked_at(pin, at).0);
-    let record = Record::Pin(AddressPin { state, asked, ..pin.clone() });
-    let txn = Txn::default()
+    let (expect, again) = written_again(view, pin, at);
+    let txn = Txn { expect, ..Txn::default() }
         .require(Key::Block(network.clone(), block), Expect::At(taken))
         .require(key.clone(), Expect::At(at));
-    cluster.commit(&txn.put(key, record)).map(|_| ())
+    cluster.commit(&txn.put(key, Record::Pin(AddressPin { state, ..again }))).map(|_| ())
 }
 
-/// Has the record of a host that has its address say of what it is; `at` is the record. What is written, unless that is
-/// another one by now.
+/// Has the record of a host that has its address say of what it is; `at` is the record. What is written: nothing where it
+/// says that, or is another one by now.
 ///
 /// # Errors
 /// As the cluster's.
 pub fn call_pin(
     cluster: &impl Cluster,
+    view: &View,
     (network, address): (&NetworkName, IpAddr),
     (pin, at): (&AddressPin, Revision),
     by: &str,
 ) -> Result<Option<(AddressPin, Revision)>> {
+    if is_called(pin, by) {
+        return Ok(None);
+    }
     let key = Key::Pin(network.clone(), address);
-    let asked = Some(asked_at(pin, at).0);
-    let called = AddressPin { by: shortened(by), asked, ..pin.clone() };
-    let txn = Txn::default().require(key.clone(), Expect::At(at));
+    let (expect, again) = written_again(view, pin, at);
+    let called = AddressPin { by: shortened(by), ..again };
+    let txn = Txn { expect, ..Txn::default() }.require(key.clone(), Expect::At(at));
     Ok(match cluster.commit(&txn.put(key, Record::Pin(called.clone())))? {
         Outcome::Done(at) => Some((called, at)),
         Outcome::Lost => None,
     })
+}
+
+/// Whether a record says of an address that it is of this, as far as there is room for it.
+pub fn is_called(pin: &AddressPin, by: &str) -> bool {
+    pin.by == shortened(by)
 }
 
 /// Gives an address back, or withdraws a request; `at` is the record. Nothing happens where another one has

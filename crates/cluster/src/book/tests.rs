@@ -8,9 +8,9 @@ use std::time::Duration;
 use model::{ClusterHost, HostName, IpNet, NetworkName, PinState, Result, Timestamp};
 
 use super::{
-    Certified, Pinning, Shown, Wanted, answer_pin, asked_at, be_alive, call_pin, certify,
-    certify_again, change_host, claim_block, create_token, forget_servers, form, give_up_block,
-    join, join_with, pin, prune, remove_host, revoke_strays,
+    Certified, Pinning, Shown, Wanted, answer_pin, asked_at, be_alive, certify, certify_again,
+    change_host, claim_block, create_token, forget_servers, form, give_up_block, join, join_with,
+    pin, prune, remove_host, revoke_strays,
 };
 use crate::layout::{key, path, record, value};
 use crate::port::{
@@ -21,6 +21,7 @@ use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
 mod authority;
+mod called;
 mod damaged;
 mod kept;
 mod renewal;
@@ -38,6 +39,8 @@ struct Records {
     before: RefCell<Vec<Txn>>,
     /// How many of the next transactions are carried out whose answers are lost.
     unanswered: Cell<usize>,
+    /// Whether there is no room for more.
+    is_full: Cell<bool>,
 }
 
 impl Records {
@@ -93,6 +96,9 @@ impl Cluster for Records {
     fn commit(&self, txn: &Txn) -> Result<Outcome> {
         for before in self.before.take() {
             assert_ne!(self.write(&before), Outcome::Lost, "{before:?}");
+        }
+        if self.is_full.get() {
+            return Err(model::Error::new(model::Kind::Exhausted, "etcd has no room"));
         }
         let outcome = self.write(txn);
         match self.unanswered.get().checked_sub(1) {
@@ -262,29 +268,10 @@ fn only_the_host_of_the_block_answers() {
     assert_eq!(ask(&records, &[]).unwrap(), Pinning::Asked(host("b")));
     let (view, key) = (records.read().unwrap(), (front(), [10, 8, 1, 9].into()));
     let (pin, at) = &view.pins[&key];
-    let (_, taken) = &view.blocks[&(front(), block())];
     to_c(&records);
     let name = (&key.0, key.1);
-    answer_pin(&records, name, (pin, *at), (block(), *taken), PinState::Granted).unwrap();
+    answer_pin(&records, &view, name, (pin, *at), PinState::Granted).unwrap();
     assert_eq!(records.read().unwrap().pins[&key].0.state, PinState::Asked);
-}
-
-#[test]
-fn a_name_that_is_known_later_changes_nothing_else() {
-    let records = cluster();
-    assert_eq!(ask(&records, &["b"]).unwrap(), Pinning::Granted);
-    let key = (front(), [10, 8, 1, 9].into());
-    let (pin, at) = records.read().unwrap().pins[&key].clone();
-    let name = (&key.0, key.1);
-    let (called, _) = call_pin(&records, name, (&pin, at), "docker/db").unwrap().unwrap();
-    let (now, written) = records.read().unwrap().pins[&key].clone();
-    assert_eq!((&now, now.by.as_str(), asked_at(&now, written)), (&called, "docker/db", at));
-    assert_eq!(
-        (now.host, now.state, now.over),
-        (pin.host.clone(), pin.state.clone(), pin.over.clone())
-    );
-    // Another one has written meanwhile.
-    assert_eq!(call_pin(&records, name, (&pin, at), "docker/web").unwrap(), None);
 }
 
 #[test]
@@ -486,12 +473,12 @@ fn an_answer_says_when_it_was_asked_for() {
     records.write(&put(Key::Alive(host("b")), Record::Mark));
     ask(&records, &[]).unwrap();
     let (view, key) = (records.read().unwrap(), (front(), [10, 8, 1, 9].into()));
-    let ((pin, at), (_, taken)) = (&view.pins[&key], &view.blocks[&(front(), block())]);
+    let (pin, at) = &view.pins[&key];
     assert_eq!(asked_at(pin, *at), *at);
     be_alive(&records, &mut view.clone(), &host("c"), (LeaseId(1), &AliveRecord::new(None, None)))
         .unwrap();
     let name = (&key.0, key.1);
-    answer_pin(&records, name, (pin, *at), (block(), *taken), PinState::Granted).unwrap();
+    answer_pin(&records, &view, name, (pin, *at), PinState::Granted).unwrap();
     let (answered, now) = &records.read().unwrap().pins[&key];
     assert!(now > at && asked_at(answered, *now) == *at);
 }

@@ -41,10 +41,11 @@ impl Keeper<'_> {
         };
         let by = format!("{}/{name}", Runtime::Docker);
         // What a name keeps is written with that name.
-        if pin.name.is_some() || pin.by == name || pin.by == by {
+        if pin.name.is_some() || book::is_called(&pin, &name) {
             return Ok(());
         }
-        if let Some(written) = book::call_pin(etcd, (&place.0, place.1), (&pin, at), &by)? {
+        let written = book::call_pin(etcd, view, (&place.0, place.1), (&pin, at), &by)?;
+        if let Some(written) = written {
             view.pins.insert(place.clone(), written);
         }
         Ok(())

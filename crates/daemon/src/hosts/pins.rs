@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use cluster::book::{self, Pinning};
-use cluster::{Etcd, Revision, View};
+use cluster::{Etcd, Revision, View, is_refusal};
 use engine::InUse;
 use host::event::{Event, What};
 use host::time;
@@ -25,7 +25,7 @@ const FRESH: Duration = Duration::from_secs(10);
 impl Keeper<'_> {
     /// Keeps the addresses of this host's blocks for other hosts that have them or ask for them, and answers.
     pub(super) fn keep_for_others(
-        &self,
+        &mut self,
         etcd: &Etcd,
         view: &View,
         member: &Member,
@@ -75,16 +75,12 @@ impl Keeper<'_> {
     }
 
     fn answer(
-        &self,
+        &mut self,
         etcd: &Etcd,
         view: &View,
         (name, address): (&NetworkName, IpAddr),
         (pin, at): (&AddressPin, Revision),
     ) -> Result<()> {
-        let network = view.networks.get(name);
-        let block = network.and_then(|network| network.block_with(address));
-        let taken = view.block_with(name, address);
-        let Some((block, (_, taken))) = block.zip(taken) else { return Ok(()) };
         let in_use = self.daemon.context_pool.with(|host_context| {
             host_context.engine().addresses.give_to_host(name, address, &pin.host)
         })?;
@@ -93,7 +89,9 @@ impl Keeper<'_> {
             Some(InUse::Held(holder)) => PinState::Held(self.shown(&holder)),
             Some(InUse::Reserved(by)) => PinState::Held(format!("nobody: it is {by}")),
         };
-        book::answer_pin(etcd, (name, address), (pin, at), (block, taken), state)
+        // What etcd does not take keeps no other address from its host.
+        let answered = book::answer_pin(etcd, view, (name, address), (pin, at), state);
+        self.unless_refused(answered).map(drop)
     }
 
     /// Keeps an address for the host to which it was given while this one was not heard of, whatever this host kept it
@@ -229,7 +227,9 @@ impl Keeper<'_> {
             self.hosts.set(|state| {
                 state.fresh.remove(&name);
             });
-            self.call_by_name(etcd, view, &name, attached)?;
+            // It is for sentences: the others' addresses do not wait for it.
+            let called = self.call_by_name(etcd, view, &name, attached);
+            self.unless_refused(called)?;
         }
         if is_used || self.is_fresh(&name) || state == PinState::Other {
             return Ok(());
@@ -320,7 +320,7 @@ fn ask_again(
     match book::pin(etcd, &wanted, &BTreeSet::new()) {
         Ok(Pinning::Taken(host, _)) => Ok(Some(host)),
         Ok(Pinning::Granted | Pinning::Asked(_) | Pinning::Wanted(..)) => Ok(None),
-        Err(error) if error.kind() == model::Kind::TryAgain => {
+        Err(error) if error.kind() == model::Kind::TryAgain || is_refusal(&error) => {
             Ok(view.pinned(network, address).cloned())
         }
         Err(error) if error.kind() == model::Kind::NotFound => Ok(None),

@@ -67,9 +67,9 @@ fn the_host_of_the_block_keeps_it_for_the_next_one() {
     alive(&records, "b");
     let (now, at) = answer(&records, true).unwrap();
     assert_eq!((&now.host, &now.state, &now.name), (&host("a"), &PinState::Asked, &Some(name())));
-    let (taken, network) = (records.read().unwrap().blocks[&(front(), block())].1, front());
+    let (view, network) = (records.read().unwrap(), front());
     let place = (&network, address());
-    answer_pin(&records, place, (&now, at), (block(), taken), PinState::Granted).unwrap();
+    answer_pin(&records, &view, place, (&now, at), PinState::Granted).unwrap();
     let (now, at) = there(&records);
     assert_eq!((&now.state, &now.name), (&PinState::Granted, &Some(name())));
     // Since when it is not b's goes with it.

@@ -3,7 +3,7 @@
 use model::{AddressPin, Kind, Mtu, Placement, SharedNetwork, Transport};
 
 use super::*;
-use crate::book::{Declared, Subnets, declare, has_remains, remove_network, unpin};
+use crate::book::{Declared, Subnets, declare, has_remains, keep_block, remove_network, unpin};
 
 /// The next transaction is carried out, and not answered.
 fn losing(records: Records) -> Records {
@@ -116,6 +116,44 @@ fn an_address_that_was_given_is_had() {
     assert_eq!(now.host, me);
     // Since when it is this host's stays: by that another one knows whether it was passed over.
     assert!(asked_at(now, *at) <= before);
+}
+
+/// etcd has no room, or this host may not write.
+#[test]
+fn an_address_that_a_host_has_is_had_while_nothing_is_written() {
+    let (network, me) = (front(), host("a"));
+    let wanted = Wanted { network: &network, address: address(), host: &me, by: "db", name: None };
+    let ask = |records: &Records| pin(records, &wanted, &BTreeSet::new());
+    let records = cluster();
+    records.is_full.set(true);
+    assert_eq!(ask(&records).unwrap_err().kind(), Kind::Exhausted);
+    records.is_full.set(false);
+    ask(&records).unwrap();
+    records.is_full.set(true);
+    assert_eq!(ask(&records).unwrap(), Pinning::Granted);
+    // It is another one's.
+    records.write(&put(Key::Pin(front(), address()), Record::Pin(pin_of("c"))));
+    assert!(ask(&records).is_err());
+}
+
+/// A host gives a block back, hears nothing of that, and needs the block again: the deletion may be carried out later.
+#[test]
+fn a_block_that_is_kept_is_not_given_back_later() {
+    let records = cluster();
+    let view = records.read().unwrap();
+    let at = view.blocks[&(front(), block())].1;
+    let key = Key::Block(front(), block());
+    let late = Txn::default().require(key.clone(), Expect::At(at)).delete(key.clone());
+    let keep = |view: &View, name| keep_block(&records, view, &front(), &host(name), block());
+    let kept = keep(&view, "b").unwrap().unwrap();
+    assert_eq!(records.write(&late), Outcome::Lost);
+    let now = records.read().unwrap();
+    assert_eq!(now.blocks[&(front(), block())], (host("b"), kept));
+    assert_eq!((keep(&view, "b").unwrap(), keep(&now, "a").unwrap()), (None, None));
+    // Another host has it between the reading and the writing.
+    *records.before.borrow_mut() = vec![put(key, Record::Block(host("c")))];
+    assert_eq!(keep(&now, "b").unwrap(), None);
+    assert_eq!(records.read().unwrap().blocks[&(front(), block())].0, host("c"));
 }
 
 #[test]
