@@ -79,6 +79,41 @@ fn a_block_is_given_back_without_what_names_keep() {
     until_reached(&b.world, &late.0, &two);
 }
 
+/// An operator's reservation keeps its block on the host, until it is ended; the others go.
+#[test]
+fn a_block_with_a_reserved_address_is_not_given_back() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all --subnet 10.99.0.0/27 --block 29 front");
+    segment.block("front", "b");
+    let boxes: Vec<(String, String)> = (0..11)
+        .map(|number| {
+            let name = format!("box{number}");
+            let given = a.attach("front", &name);
+            if number == 4 {
+                segment.until_blocks("front", "a", 2);
+            }
+            (name, given)
+        })
+        .collect();
+    segment.until_blocks("front", "a", 3);
+    let last = |given: &str| given.rsplit('.').next().and_then(|last| last.parse::<u8>().ok());
+    let net = |given: &str| last(given).expect("a number") / 8 * 8;
+    let first = net(&boxes[0].1);
+    // The first of the later blocks is given back first.
+    let later = boxes.iter().map(|(_, given)| given).filter(|given| net(given) != first);
+    let reserved = later.min_by_key(|given| last(given)).expect("a later one").clone();
+    a.spoke(&format!("ipam reserve {reserved}"));
+    boxes.iter().for_each(|(name, _)| stop(&a, name));
+    segment.until_blocks("front", "a", 2);
+    let there = segment.etcdctl("get --prefix /spoke/v1/block/front/");
+    let block = format!("/spoke/v1/block/front/10.99.0.{}/29\n\"a\"", net(&reserved));
+    assert!(there.contains(&block), "{there}");
+    a.spoke(&format!("ipam release {reserved}"));
+    segment.until_blocks("front", "a", 1);
+    b.attach("front", "two");
+}
+
 /// An address that comes back to the host of its block is one of it again: an operator ends it as any other.
 #[test]
 fn an_address_that_comes_back_is_one_of_its_block() {

@@ -43,6 +43,7 @@ mod own;
 mod pin;
 mod pins;
 mod remove;
+mod resting;
 mod routes;
 mod rtt;
 mod server;

@@ -4,9 +4,7 @@
 //! |---|---|
 //! | of all addresses of the blocks a sixteenth, or one, is left | the next free block is claimed |
 //! | no container has an address of a later block, and the others have twice as many free | it rests: no container gets an address of it, and names keep theirs apart from it |
-//! | it has rested, and no container has an address of it still | it is given back |
-
-use std::time::{Duration, Instant};
+//! | it has rested, and no container has an address of it still, nor is one reserved | it is given back |
 
 use cluster::{Cluster, Etcd, Revision, View, book};
 use model::{AddressPin, Error, IpNet, Kind, NetworkName, PinState, Result, SharedNetwork};
@@ -15,9 +13,8 @@ use super::State;
 use super::keep::Keeper;
 use super::local::{self, Local};
 use super::member::Member;
+use super::resting::Block;
 
-/// A process that chose an address of a block has its lease by then.
-const REST: Duration = Duration::from_secs(5);
 /// The part of its addresses with which a host claims another block.
 const LOW: usize = 16;
 
@@ -33,6 +30,7 @@ impl Keeper<'_> {
         member: &Member,
         (name, network): (&NetworkName, &SharedNetwork),
     ) -> Result<Local> {
+        self.resting.keep_own(view, (name, &member.name));
         let known = local::made(&self.hosts.place)?.remove(name);
         let known = known.filter(|known| known.network.is_same(network));
         if let Some(known) = &known {
@@ -69,7 +67,7 @@ impl Keeper<'_> {
         let block = first.filter(|first| more.contains(first)).or(more.first().copied());
         let gone = || Error::try_again(format!("network {name} has no block here any more"));
         let block = block.ok_or_else(gone)?;
-        more.retain(|net| *net != block && !self.resting.contains_key(&(name.clone(), *net)));
+        more.retain(|net| *net != block && !self.resting.has(&(name.clone(), *net)));
         Ok(Local { network: network.clone(), block, more })
     }
 
@@ -137,12 +135,7 @@ impl Keeper<'_> {
         member: &Member,
         name: &NetworkName,
     ) -> Result<()> {
-        // That an older one is given back may have been written without an answer.
-        let is_ours = |since: &Instant| since.elapsed() < REST;
-        let mut resting =
-            self.resting.iter().filter(|((of, _), since)| of == name && is_ours(since));
-        if let Some(key) = resting.next().map(|(key, _)| key.clone()) {
-            self.resting.remove(&key);
+        if self.resting.resume(name) {
             return Ok(());
         }
         match book::claim_block(etcd, view, name, &member.name, None) {
@@ -152,7 +145,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Lets an empty block rest, and gives one back that has rested.
+    /// Lets an empty block rest, or ends the rest of one.
     fn give_back(
         &mut self,
         etcd: &Etcd,
@@ -163,31 +156,46 @@ impl Keeper<'_> {
         for block in &local.more {
             let more = local.more.iter().copied().filter(|net| net != block).collect();
             let without = Local { more, ..local.clone() };
-            let is_needed = self.needed(&local.network, name, *block) > 0;
-            let is_left = !is_needed && self.has_room(&without, name);
+            let is_left = self.has_room(&without, name) && !self.is_needed(local, name, *block)?;
             if is_left && self.part((view, member), (name, local), *block)? {
-                self.resting.insert((name.clone(), *block), Instant::now());
+                self.resting.begin((name.clone(), *block));
                 return Ok(());
             }
         }
-        let is_over = |since: &Instant| since.elapsed() >= REST;
-        let mut rested =
-            self.resting.iter().filter(|((of, _), since)| of == name && is_over(since));
-        let Some(block) = rested.next().map(|((_, block), _)| *block) else { return Ok(()) };
+        match self.resting.due(name) {
+            Some(block) => self.end_rest(etcd, view, member, (name, local, block)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a block back that has rested, or takes it into use again where it is needed by now.
+    fn end_rest(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, local, block): (&NetworkName, &Local, IpNet),
+    ) -> Result<()> {
+        let key = (name.clone(), block);
         if self.is_in_book(name, local, block)? {
-            self.defer(name, block);
+            self.defer(&key);
             return Ok(());
         }
-        let is_free = self.needed(&local.network, name, block) == 0
-            && local.block != block
+        let is_free = local.block != block
+            && !self.is_needed(local, name, block)?
             && self.part((view, member), (name, local), block)?;
         if is_free {
             // Without an answer it rests on, and is given back again.
+            self.resting.begin_return(&key);
             book::give_up_block(etcd, name, &member.name, block)?;
-            view.blocks.remove(&(name.clone(), block));
+            view.blocks.remove(&key);
+        } else if self.resting.is_unanswered(&key) {
+            // That it is given back may still reach etcd: no container gets an address of it before that is in vain.
+            let kept = book::keep_block(etcd, view, name, &member.name, block);
+            let Some(Some(at)) = self.unless_refused(kept)? else { return Ok(()) };
+            view.blocks.insert(key.clone(), (member.name.clone(), at));
         }
-        self.resting.remove(&(name.clone(), block));
-        self.deferred.remove(&(name.clone(), block));
+        self.resting.end(&key);
         Ok(())
     }
 
@@ -223,10 +231,9 @@ impl Keeper<'_> {
     }
 
     /// Lets a block rest on, and says so once.
-    fn defer(&mut self, name: &NetworkName, block: IpNet) {
-        let key = (name.clone(), block);
-        self.resting.insert(key.clone(), Instant::now());
-        if self.deferred.insert(key) {
+    fn defer(&mut self, key: &Block) {
+        if self.resting.defer(key) {
+            let (name, block) = key;
             let why = format!("containers still get addresses of block {block} of network {name}");
             self.daemon.journal.failed("giving a block back", &Error::try_again(why));
         }
@@ -254,9 +261,16 @@ impl Keeper<'_> {
         !is_low(local, 2, |block| count(&state, (&local.network, name, block), |_| true))
     }
 
-    /// How many addresses of a block need it.
-    fn needed(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
-        needed(&self.hosts.lock(), (network, name, block))
+    /// Whether addresses of a block need it: its next host would give also those to containers that are reserved here.
+    fn is_needed(&self, local: &Local, name: &NetworkName, block: IpNet) -> Result<bool> {
+        if needed(&self.hosts.lock(), (&local.network, name, block)) > 0 {
+            return Ok(true);
+        }
+        let reserved = self
+            .daemon
+            .context_pool
+            .with(|host_context| host_context.engine().addresses.kept_back())?;
+        Ok(reserved.into_iter().any(|address| local.network.block_with(address) == Some(block)))
     }
 }
 

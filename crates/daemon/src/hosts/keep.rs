@@ -19,6 +19,7 @@ use super::member::Member;
 use super::membership::Membership;
 use super::older::Kept;
 use super::overlay::{self, Silent};
+use super::resting::Resting;
 use super::tend::Tended;
 use super::{Hosts, Wake, near, tunnel};
 use crate::Daemon;
@@ -55,8 +56,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         alive: heard,
         latest: None,
         changed: 0,
-        resting: BTreeMap::new(),
-        deferred: BTreeSet::new(),
+        resting: Resting::default(),
         anothers: BTreeSet::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
@@ -125,9 +125,7 @@ pub(super) struct Keeper<'a> {
     /// The bytes of the changes of this session.
     changed: usize,
     /// Blocks that are given back soon.
-    pub(super) resting: BTreeMap<(NetworkName, IpNet), Instant>,
-    /// Those of them that containers still get addresses of.
-    pub(super) deferred: BTreeSet<(NetworkName, IpNet)>,
+    pub(super) resting: Resting,
     /// Later blocks that another host has by now, as they were reported.
     pub(super) anothers: BTreeSet<(NetworkName, IpNet)>,
     announced: Announced,

@@ -145,7 +145,7 @@ impl Keeper<'_> {
             let block = (place.0.clone(), block);
             let holder = view.blocks.get(&block).map(|(holder, _)| holder);
             let is_own = [holder, view.pinned(&place.0, place.1)] == [Some(&member.name); 2];
-            if !is_own || self.resting.contains_key(&block) {
+            if !is_own || self.resting.has(&block) {
                 continue;
             }
             let kept = (place.1, name.clone());

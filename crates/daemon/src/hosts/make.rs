@@ -163,8 +163,7 @@ impl Keeper<'_> {
         member: &Member,
         is_over: impl Fn(&NetworkName) -> bool,
     ) -> Result<()> {
-        self.resting.retain(|(name, _), _| !is_over(name));
-        self.deferred.retain(|(name, _)| !is_over(name));
+        self.resting.forget(&is_over);
         let own = view.blocks.iter().filter(|(_, (holder, _))| *holder == member.name);
         let own: Vec<_> =
             own.map(|(key, _)| key.clone()).filter(|(name, _)| is_over(name)).collect();

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use model::{Error, NetworkName, OwnerName, Reservation, Result, Space};
 
+use super::shared::is_agreed;
 use crate::Addresses;
-use crate::port::{Key, Outcome, Record, Txn};
+use crate::port::{Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::reservation::kept_address;
 
@@ -40,6 +41,17 @@ impl Addresses<'_> {
             Outcome::Done(_) => Ok(()),
             Outcome::Lost(_) => Err(Error::conflict(format!("{address} is already reserved"))),
         }
+    }
+
+    /// Every address that is kept back on this host by an operator, or for an endpoint or a gateway: neither what a name
+    /// keeps because it once had it, nor what hosts have agreed on.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn kept_back(&self) -> Result<Vec<IpAddr>> {
+        let all = self.records.reservations_in(&Prefix::Reservations)?.into_iter();
+        let all = all.map(|read| read.value).filter(is_kept_back);
+        Ok(all.map(|reservation| reservation.address).collect())
     }
 
     /// Ends a reservation. An address that is not reserved is no error.
@@ -95,5 +107,26 @@ impl Addresses<'_> {
             };
         }
         Ok(txn)
+    }
+}
+
+fn is_kept_back(reservation: &Reservation) -> bool {
+    reservation.space == Space::Host && !reservation.learned && !is_agreed(reservation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_and_hosts_keep_is_not_kept_back() {
+        let unowned = Reservation::new(Space::Host, "10.8.9.9".parse().unwrap());
+        assert!(is_kept_back(&unowned));
+        let owned = |owner: &str| Reservation { owner: owner.parse().ok(), ..unowned.clone() };
+        assert!(is_kept_back(&owned("db")) && is_kept_back(&owned("@endpoint/db")));
+        assert!(!is_kept_back(&owned("@pinned")) && !is_kept_back(&owned("@host/b")));
+        assert!(!is_kept_back(&Reservation { learned: true, ..owned("db") }));
+        let space = Space::Network("front".parse().unwrap());
+        assert!(!is_kept_back(&Reservation { space, ..unowned.clone() }));
     }
 }

@@ -1,0 +1,141 @@
+//! Later blocks of this host that are to be given back: no container gets an address of them meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use cluster::View;
+use model::{HostName, IpNet, NetworkName};
+
+/// A process that chose an address of a block has its lease by then.
+const REST: Duration = Duration::from_secs(5);
+
+/// A block, and of which network.
+pub(super) type Block = (NetworkName, IpNet);
+
+/// How far it has come with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It is given back once it has rested since then, unless it is needed.
+    Since(Instant),
+    /// The same; containers still got addresses of it then, and that was reported.
+    Deferred(Instant),
+    /// etcd was told that it is given back, and has not answered: that may reach it later.
+    Unanswered,
+}
+
+/// The blocks that rest.
+#[derive(Debug, Default)]
+pub(super) struct Resting(BTreeMap<Block, Rest>);
+
+impl Resting {
+    /// Whether a block rests.
+    pub(super) fn has(&self, block: &Block) -> bool {
+        self.0.contains_key(block)
+    }
+
+    /// Lets a block rest from now on.
+    pub(super) fn begin(&mut self, block: Block) {
+        self.0.insert(block, Rest::Since(Instant::now()));
+    }
+
+    /// Forgets those of a network that the host has no more: what it gave back without an answer may be another one's.
+    pub(super) fn keep_own(&mut self, view: &View, (name, host): (&NetworkName, &HostName)) {
+        let is_own = |block: &Block| view.blocks.get(block).is_some_and(|(of, _)| of == host);
+        self.0.retain(|block, _| block.0 != *name || is_own(block));
+    }
+
+    /// Forgets those of some networks.
+    pub(super) fn forget(&mut self, is_over: impl Fn(&NetworkName) -> bool) {
+        self.0.retain(|(name, _), _| !is_over(name));
+    }
+
+    /// Takes one of a network into use again, but for what etcd was told to be given back; whether there was one.
+    pub(super) fn resume(&mut self, name: &NetworkName) -> bool {
+        let mut own = self.0.iter().filter(|((of, _), rest)| {
+            of == name && matches!(rest, Rest::Since(_) | Rest::Deferred(_))
+        });
+        let block = own.next().map(|(block, _)| block.clone());
+        block.is_some_and(|block| self.0.remove(&block).is_some())
+    }
+
+    /// One of a network that has rested.
+    pub(super) fn due(&self, name: &NetworkName) -> Option<IpNet> {
+        let is_due = |rest: &Rest| match rest {
+            Rest::Since(since) | Rest::Deferred(since) => since.elapsed() >= REST,
+            Rest::Unanswered => true,
+        };
+        let mut due = self.0.iter().filter(|((of, _), rest)| of == name && is_due(rest));
+        due.next().map(|((_, block), _)| *block)
+    }
+
+    /// Lets a block rest on, of which containers still get addresses; whether that is new.
+    pub(super) fn defer(&mut self, block: &Block) -> bool {
+        let Some(rest) = self.0.get_mut(block) else { return false };
+        let before = *rest;
+        if before != Rest::Unanswered {
+            *rest = Rest::Deferred(Instant::now());
+        }
+        matches!(before, Rest::Since(_))
+    }
+
+    /// etcd is told that a block is given back.
+    pub(super) fn begin_return(&mut self, block: &Block) {
+        self.0.insert(block.clone(), Rest::Unanswered);
+    }
+
+    /// Whether that was not answered.
+    pub(super) fn is_unanswered(&self, block: &Block) -> bool {
+        self.0.get(block) == Some(&Rest::Unanswered)
+    }
+
+    /// A block is given back, or in use again.
+    pub(super) fn end(&mut self, block: &Block) {
+        self.0.remove(block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::Revision;
+
+    use super::*;
+
+    fn block(third: u8) -> Block {
+        ("front".parse().unwrap(), format!("10.8.{third}.0/24").parse().unwrap())
+    }
+
+    fn view(blocks: &[(u8, &str)]) -> View {
+        let of = |(third, host): &(u8, &str)| (block(*third), (host.parse().unwrap(), Revision(3)));
+        View { blocks: blocks.iter().map(of).collect(), ..View::default() }
+    }
+
+    #[test]
+    fn a_block_that_another_host_has_by_now_does_not_rest() {
+        let (mut resting, host) = (Resting::default(), "a".parse().unwrap());
+        (1..=3).for_each(|third| resting.begin(block(third)));
+        resting.begin_return(&block(2));
+        let other: Block = ("back".parse().unwrap(), block(1).1);
+        resting.begin(other.clone());
+        // The second one was given back after all, and nobody has the third.
+        resting.keep_own(&view(&[(1, "a"), (2, "b")]), (&block(1).0, &host));
+        assert_eq!([1, 2, 3].map(|third| resting.has(&block(third))), [true, false, false]);
+        assert!(resting.has(&other));
+    }
+
+    #[test]
+    fn a_block_that_may_be_given_back_is_not_taken_into_use() {
+        let (mut resting, name) = (Resting::default(), block(1).0);
+        resting.begin(block(1));
+        assert_eq!(resting.due(&name), None);
+        resting.begin_return(&block(1));
+        assert!(resting.is_unanswered(&block(1)) && !resting.resume(&name));
+        assert!(!resting.defer(&block(1)) && resting.is_unanswered(&block(1)));
+        assert_eq!(resting.due(&name), Some(block(1).1));
+        // The other one was not told of.
+        resting.begin(block(2));
+        assert!(resting.defer(&block(2)) && !resting.defer(&block(2)));
+        assert!(resting.resume(&name) && !resting.has(&block(2)) && resting.has(&block(1)));
+        resting.end(&block(1));
+        assert_eq!(resting.due(&name), None);
+    }
+}
