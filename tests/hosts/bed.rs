@@ -317,6 +317,12 @@ impl Host {
         self.serve = Some(serve(&self.world));
     }
 
+    /// The same, and nobody waits until it has heard of the cluster.
+    #[track_caller]
+    pub(crate) fn begin(&mut self) {
+        self.serve = Some(Serve::start(&self.world, &[]));
+    }
+
     /// The daemon is killed, and starts again with another program.
     #[track_caller]
     pub(crate) fn change_to(&mut self, plugins: &Plugins) {

@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait until all hosts have a new network.
 const EVERYWHERE: Duration = Duration::from_secs(10);
 /// How long a daemon that has just started may take to hear of the cluster.
-const BEGIN: Duration = Duration::from_secs(5);
+pub(super) const BEGIN: Duration = Duration::from_secs(5);
 /// How long to wait until no host has a network any more.
 const NOWHERE: Duration = Duration::from_secs(20);
 
