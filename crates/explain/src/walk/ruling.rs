@@ -166,8 +166,7 @@ impl Walker<'_> {
             (7, ..) => (
                 "spoofing",
                 "a container sends with an address that is not its own".to_owned(),
-                "send from the addresses that spoke ps shows: the network has --egress or --anti-spoof, as spoke \
-                 network inspect says, or the container has rules of its own"
+                "send from an address that spoke ps shows; --egress and --anti-spoof ask for it"
                     .to_owned(),
             ),
             (_, "spoke", "internals") => (
