@@ -174,7 +174,8 @@ table inet seen {
         iifname out0 ip daddr != 203.0.113.53 meta l4proto { tcp, udp } add @four { ip daddr . meta l4proto . th dport }
         iifname out0 ip daddr != 203.0.113.53 meta l4proto != { tcp, udp } add @odd { ip daddr . meta l4proto }
         iifname out0 ip6 daddr 2001:db8:113::/120 ip6 daddr != 2001:db8:113::53 meta l4proto != { tcp, udp } add @odd_six { ip6 daddr . meta l4proto }
-        iifname out0 ip6 nexthdr != { tcp, udp, ipv6-icmp } add @hidden { ip6 daddr . ip6 nexthdr }
+        # Nothing is forwarded to addresses of one link: that are reports of the host itself (MLD).
+        iifname out0 ip6 daddr != ff02::/16 ip6 nexthdr != { tcp, udp, ipv6-icmp } add @hidden { ip6 daddr . ip6 nexthdr }
         iifname out0 ip6 daddr != 2001:db8:113::53 meta l4proto { tcp, udp } add @six { ip6 daddr . meta l4proto . th dport }
     }
 }
