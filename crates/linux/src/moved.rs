@@ -11,9 +11,8 @@ use std::net::IpAddr;
 use std::thread;
 
 use model::{Attachment, IfName, Mac, Result};
-use netlink::packet::{arp, neighbor};
 use netlink::wire::Batch;
-use netlink::{Errno, Socket};
+use netlink::{Errno, Socket, packet};
 
 use crate::identity::mac_of;
 use crate::plan;
@@ -64,10 +63,7 @@ impl Moved {
         }
         socket.send(&mut batch)?.except(Errno::NOENT).into_result()?;
         for address in &self.addresses {
-            match address {
-                IpAddr::V4(address) => arp::announce(bridge, self.mac, *address)?,
-                IpAddr::V6(address) => neighbor::announce(bridge, self.mac, *address)?,
-            }
+            packet::announce(bridge, self.mac, *address)?;
         }
         Ok(())
     }

@@ -8,9 +8,8 @@
 use std::net::IpAddr;
 
 use model::{Attached, Attachment, IfName, LinkKind, Mac, Place, Result};
-use netlink::packet::{arp, neighbor};
 use netlink::wire::Batch;
-use netlink::{At, Change, Socket, sysctl};
+use netlink::{At, Change, Socket, packet, sysctl};
 
 use crate::{Linux, sandbox};
 
@@ -34,7 +33,7 @@ fn announce(attachment: &Attachment, attached: &Attached) -> Result<()> {
     let Some((name, mac)) = own.and_then(|own| Some((&own.name, own.mac?))) else { return Ok(()) };
     let addresses = attached.addresses.iter().map(|held| held.address.addr());
     match sandbox {
-        Some(sandbox) => sandbox.enter(|| send(name, mac, addresses))?,
+        Some(sandbox) => sandbox.enter(|| send(&mut Socket::route()?, name, mac, addresses))?,
         None => before_the_move(name, mac, addresses),
     }
 }
@@ -46,23 +45,23 @@ fn before_the_move(name: &IfName, mac: Mac, addresses: impl Iterator<Item = IpAd
     let _ = sysctl::ensure(format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
     sysctl::ensure(format!("net/ipv4/conf/{name}/arp_ignore"), "8")?;
     let mut socket = Socket::route()?;
-    let mut set = |up| {
-        let mut batch = Batch::new();
-        batch.change_link(At::Name(name), &[Change::Up(up)]);
-        socket.send(&mut batch)?.into_result()
-    };
-    set(true)?;
-    let sent = send(name, mac, addresses);
-    set(false).and(sent)
+    set_up(&mut socket, name, true)?;
+    let sent = send(&mut socket, name, mac, addresses);
+    set_up(&mut socket, name, false).and(sent)
 }
 
-fn send(name: &IfName, mac: Mac, addresses: impl Iterator<Item = IpAddr>) -> Result<()> {
-    let Some(index) = Socket::route()?.link_index(name)? else { return Ok(()) };
-    for address in addresses {
-        match address {
-            IpAddr::V4(address) => arp::announce(index, mac, address)?,
-            IpAddr::V6(address) => neighbor::announce(index, mac, address)?,
-        }
-    }
-    Ok(())
+fn set_up(socket: &mut Socket, name: &IfName, up: bool) -> Result<()> {
+    let mut batch = Batch::new();
+    batch.change_link(At::Name(name), &[Change::Up(up)]);
+    socket.send(&mut batch)?.into_result()
+}
+
+fn send(
+    socket: &mut Socket,
+    name: &IfName,
+    mac: Mac,
+    mut addresses: impl Iterator<Item = IpAddr>,
+) -> Result<()> {
+    let Some(index) = socket.link_index(name)? else { return Ok(()) };
+    addresses.try_for_each(|address| packet::announce(index, mac, address))
 }

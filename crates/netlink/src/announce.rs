@@ -15,7 +15,7 @@ use model::{IfName, Mac, Result};
 use rustix::process::setsid;
 
 use crate::link::{At, Link};
-use crate::packet::{arp, neighbor, readable};
+use crate::packet::{self, readable};
 use crate::socket::{ROUTE, Socket};
 use crate::sys::{self, Side};
 use crate::{Netns, reap};
@@ -126,10 +126,7 @@ impl Announcement {
         self.within(|link| {
             let Some(link) = link else { return Ok(false) };
             for address in &self.addresses {
-                match address {
-                    IpAddr::V4(address) => arp::announce(link.index, self.mac, *address)?,
-                    IpAddr::V6(address) => neighbor::announce(link.index, self.mac, *address)?,
-                }
+                packet::announce(link.index, self.mac, *address)?;
             }
             Ok(true)
         })

@@ -7,6 +7,7 @@ pub mod arp;
 mod guest;
 pub mod neighbor;
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,17 @@ const IPV6: u16 = 0x86dd;
 const LINKS: u32 = 1;
 /// Every station of a link.
 pub const EVERYBODY: Mac = Mac::new([0xff; 6]);
+
+/// Announces to all on the link that `own` has `address` now; the calling thread is in the link's namespace.
+///
+/// # Errors
+/// As [`PacketSocket::open`] and [`PacketSocket::send`].
+pub fn announce(link: u32, own: Mac, address: IpAddr) -> Result<()> {
+    match address {
+        IpAddr::V4(address) => arp::announce(link, own, address),
+        IpAddr::V6(address) => neighbor::announce(link, own, address),
+    }
+}
 
 /// Which packets a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

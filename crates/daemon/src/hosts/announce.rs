@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use model::{IfName, Mac, NetworkName, Result};
-use netlink::packet::{arp, neighbor};
-use netlink::{At, Socket};
+use netlink::{At, Socket, packet};
 use overlay::Overlay;
 
 use super::Attached;
@@ -96,10 +95,7 @@ fn announce(network: &Spoken<'_>, moved: &[(IpAddr, Mac)]) -> Result<()> {
         return Ok(());
     }
     let Some(bridge) = Socket::route()?.link(At::Name(network.bridge))? else { return Ok(()) };
-    moved.iter().try_for_each(|(address, mac)| match address {
-        IpAddr::V4(address) => arp::announce(bridge.index, *mac, *address),
-        IpAddr::V6(address) => neighbor::announce(bridge.index, *mac, *address),
-    })
+    moved.iter().try_for_each(|(address, mac)| packet::announce(bridge.index, *mac, *address))
 }
 
 #[cfg(test)]
