@@ -305,8 +305,17 @@ impl View {
 
     /// The host in whose block an address of a network is, and when it took the block.
     pub fn block_with(&self, name: &NetworkName, address: IpAddr) -> Option<(&HostName, Revision)> {
+        self.taken_block(name, address).map(|(_, holder, at)| (holder, at))
+    }
+
+    /// The same with the block.
+    pub fn taken_block(
+        &self,
+        name: &NetworkName,
+        address: IpAddr,
+    ) -> Option<(IpNet, &HostName, Revision)> {
         let block = self.networks.get(name)?.block_with(address)?;
-        self.blocks.get(&(name.clone(), block)).map(|(holder, at)| (holder, *at))
+        self.blocks.get(&(name.clone(), block)).map(|(holder, at)| (block, holder, *at))
     }
 
     /// Whether an address of a host was taken over since that was heard of last: then all of them may be.

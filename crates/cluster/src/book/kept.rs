@@ -91,14 +91,12 @@ fn record_of(view: &View, host: &HostName, (network, address, name): &Kept) -> O
             let is_own = pin.host == *host && pin.state == PinState::Granted;
             let is_new = is_own && pin.name.as_ref() != Some(name);
             is_new.then_some(())?;
-            let (mut expect, again) = written_again(view, pin, *at);
-            expect.push((key, Expect::At(*at)));
+            let (expect, again) = written_again(view, key, (pin, *at));
             (expect, AddressPin { name: Some(name.clone()), ..again })
         }
         None => {
-            let block = view.networks.get(network)?.block_with(*address)?;
-            let (holder, taken) = view.blocks.get(&(network.clone(), block))?;
-            let block = (Key::Block(network.clone(), block), Expect::At(*taken));
+            let (block, holder, taken) = view.taken_block(network, *address)?;
+            let block = (Key::Block(network.clone(), block), Expect::At(taken));
             (holder == host).then_some(())?;
             let (address, by) = (*address, name.as_str());
             let wanted = Wanted { network, address, host, by, name: Some(name) };
@@ -108,20 +106,21 @@ fn record_of(view: &View, host: &HostName, (network, address, name): &Kept) -> O
     Some((place, expect, pin))
 }
 
-/// A record of `at` as it is written again, and on which conditions: whose the address was then decides who loses it. A
+/// A record of `at` as it is written again, and on which conditions: that it is still this one, and whose the address was then decides who loses it. A
 /// host from which it was taken over is named only as long as it is not heard of: a later record of that would be one of
 /// a later takeover.
 pub(super) fn written_again(
     view: &View,
-    pin: &AddressPin,
-    at: Revision,
+    key: Key,
+    (pin, at): (&AddressPin, Revision),
 ) -> (Vec<(Key, Expect)>, AddressPin) {
     let is_lost = |host: &HostName| {
         let epoch = view.epochs.get(host);
         !view.alive.contains(host) && epoch.is_some_and(|epoch| at > *epoch)
     };
     let over = pin.over.clone().filter(is_lost);
-    let expect = over.iter().map(|host| (Key::Alive(host.clone()), Expect::Absent)).collect();
+    let alive = over.iter().map(|host| (Key::Alive(host.clone()), Expect::Absent));
+    let expect = alive.chain([(key, Expect::At(at))]).collect();
     (expect, AddressPin { over, asked: Some(asked_at(pin, at).0), ..pin.clone() })
 }
 
@@ -140,8 +139,7 @@ pub fn answer_kept(
 ) -> Result<Option<(AddressPin, Revision)>> {
     let Some(wanted) = &pin.wanted else { return Ok(None) };
     let key = Key::Pin(network.clone(), address);
-    let (mut expect, again) = written_again(view, pin, at);
-    expect.push((key.clone(), Expect::At(at)));
+    let (mut expect, again) = written_again(view, key.clone(), (pin, at));
     let answer = match is_given {
         true => {
             let Some((state, more)) = passed(view, (network, address), (&pin.host, wanted)) else {

@@ -121,17 +121,18 @@ impl Wanted<'_> {
             && view.alive.contains(&pin.host)
     }
 
-    /// This host has it already. That is written again: what it wrote before and had no answer to, as that it gives the
-    /// address back, may reach etcd later, and then finds another record.
-    fn granted_again(
+    /// The record once more, as one whose address this host wants of the host that is asked, or else has.
+    fn again(
         &self,
         view: &View,
-        (pin, at): (&AddressPin, Revision),
+        record: (&AddressPin, Revision),
         mut txn: Txn,
+        asked: Option<&HostName>,
     ) -> (Txn, AddressPin, Option<HostName>) {
-        let (expect, again) = written_again(view, pin, at);
+        let (expect, again) = written_again(view, self.key(), record);
         txn.expect.extend(expect);
-        (txn.require(self.key(), Expect::At(at)), AddressPin { wanted: None, ..again }, None)
+        let wanted = asked.map(|_| self.host.clone());
+        (txn, AddressPin { wanted, ..again }, asked.cloned())
     }
 
     /// The transaction that writes the record, with its conditions, the record, and the host that is asked to release the
@@ -148,18 +149,16 @@ impl Wanted<'_> {
         txn = match view.pins.get(&(self.network.clone(), self.address)) {
             None => txn.require(self.key(), Expect::Absent),
             Some((pin, at)) if pin.host == *self.host => match &pin.state {
-                PinState::Granted => return Ok(Ok(self.granted_again(view, (pin, *at), txn))),
+                // What it wrote before and had no answer to, as that it gives the address back, may reach etcd later, and
+                // then finds another record.
+                PinState::Granted => return Ok(Ok(self.again(view, (pin, *at), txn, None))),
                 PinState::Other => {
                     return Ok(Err(Pinning::Taken(pin.host.clone(), pin.by.clone())));
                 }
                 PinState::Asked | PinState::Held(_) => txn.require(self.key(), Expect::At(*at)),
             },
             Some((pin, at)) if self.is_kept(view, pin) => {
-                let (expect, again) = written_again(view, pin, *at);
-                txn.expect.extend(expect);
-                let txn = txn.require(self.key(), Expect::At(*at));
-                let asked = AddressPin { wanted: Some(self.host.clone()), ..again };
-                return Ok(Ok((txn, asked, Some(pin.host.clone()))));
+                return Ok(Ok(self.again(view, (pin, *at), txn, Some(&pin.host))));
             }
             Some((pin, at)) if is_gone(view, gone, &pin.host) => {
                 over = Some(pin.host.clone());
@@ -251,18 +250,15 @@ pub fn answer_pin(
     (pin, at): (&AddressPin, Revision),
     state: PinState,
 ) -> Result<()> {
-    let block = view.networks.get(network).and_then(|network| network.block_with(address));
-    let taken = view.block_with(network, address);
-    let Some((block, (_, taken))) = block.zip(taken) else { return Ok(()) };
+    let Some((block, _, taken)) = view.taken_block(network, address) else { return Ok(()) };
     let state = match state {
         PinState::Held(by) => PinState::Held(shortened(&by)),
         other => other,
     };
     let key = Key::Pin(network.clone(), address);
-    let (expect, again) = written_again(view, pin, at);
+    let (expect, again) = written_again(view, key.clone(), (pin, at));
     let txn = Txn { expect, ..Txn::default() }
-        .require(Key::Block(network.clone(), block), Expect::At(taken))
-        .require(key.clone(), Expect::At(at));
+        .require(Key::Block(network.clone(), block), Expect::At(taken));
     cluster.commit(&txn.put(key, Record::Pin(AddressPin { state, ..again }))).map(|_| ())
 }
 
@@ -282,9 +278,9 @@ pub fn call_pin(
         return Ok(None);
     }
     let key = Key::Pin(network.clone(), address);
-    let (expect, again) = written_again(view, pin, at);
+    let (expect, again) = written_again(view, key.clone(), (pin, at));
     let called = AddressPin { by: shortened(by), ..again };
-    let txn = Txn { expect, ..Txn::default() }.require(key.clone(), Expect::At(at));
+    let txn = Txn { expect, ..Txn::default() };
     Ok(match cluster.commit(&txn.put(key, Record::Pin(called.clone())))? {
         Outcome::Done(at) => Some((called, at)),
         Outcome::Lost => None,

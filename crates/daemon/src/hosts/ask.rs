@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait until all hosts have a new network.
 const EVERYWHERE: Duration = Duration::from_secs(10);
 /// How long a daemon that has just started may take to hear of the cluster.
-pub(super) const BEGIN: Duration = Duration::from_secs(5);
+const BEGIN: Duration = Duration::from_secs(5);
 /// How long to wait until no host has a network any more.
 const NOWHERE: Duration = Duration::from_secs(20);
 
@@ -149,6 +149,11 @@ impl Hosts {
         }
     }
 
+    /// Waits for a daemon that has just started, until it has heard of the cluster or found that it cannot.
+    pub(super) fn wait_for_begin(&self) {
+        self.wait(BEGIN, |state| !state.is_beginning());
+    }
+
     pub(super) fn connected(&self) -> Result<(Member, Etcd)> {
         let member = self.lock().member.clone().ok_or_else(no_member)?;
         let etcd = member.etcd()?;
@@ -158,7 +163,7 @@ impl Hosts {
     /// The same, while the cluster is heard of: an etcd that lost its data takes what is written to it. A daemon that has
     /// just started is waited for.
     pub(super) fn heard(&self) -> Result<(Member, Etcd)> {
-        self.wait(BEGIN, |state| !state.is_beginning());
+        self.wait_for_begin();
         let lost = self.lock().lost.clone();
         match lost {
             Some((since, why)) => Err(Error::try_again(format!(
@@ -295,7 +300,7 @@ impl Hosts {
     }
 
     fn list(&self) -> Result<HostsView> {
-        self.wait(BEGIN, |state| !state.is_beginning());
+        self.wait_for_begin();
         let state = self.lock();
         let member = state.member.as_ref().ok_or_else(no_member)?;
         let begins = || (time::now(), "the daemon has only just started".to_owned());

@@ -40,21 +40,19 @@ pub(super) fn follow(daemon: &Daemon, hosts: &Hosts) {
 fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     let store = host::host_context::open_store(daemon.context_pool.config())?;
     let mut watch = store.watch(&[Prefix::Attachments, Prefix::AllLeases])?;
-    let (mut known, mut leases, mut called) = (Known::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut known, mut leases) = (Known::new(), BTreeMap::new());
     // The first time it is all that there is, and that may be nothing.
     let mut changes = watch.wait(Duration::ZERO)?;
     let mut is_published = false;
     while !daemon.sleep(Duration::ZERO) && hosts.lock().member.is_some() {
         if !changes.is_empty() || !is_published {
             for change in changes {
-                call(&mut called, &change);
                 match change.key {
                     Key::Lease(..) => lease(&mut leases, change),
                     _ => learn(&mut known, change),
                 }
             }
-            let mut attached = attached(&known, leases.values().cloned().collect());
-            attached.called = called.values().flatten().cloned().collect();
+            let attached = attached(&known, leases.values().cloned().collect());
             hosts.set(|state| state.attached = Some(attached));
             hosts.nudge();
             is_published = true;
@@ -65,36 +63,32 @@ fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     Ok(())
 }
 
-/// Addresses of each attachment, and what its container is called.
-type Known = BTreeMap<Key, (Vec<(NetworkName, IpAddr, Mac)>, Vec<SharedName>, Runtime)>;
+/// What an attachment has, and what its container is called.
+struct Link {
+    addresses: Vec<(NetworkName, IpAddr, Mac)>,
+    names: Vec<SharedName>,
+    runtime: Runtime,
+    /// What its engine calls a container of Docker's.
+    called: Option<OwnerName>,
+}
+
+type Known = BTreeMap<Key, Link>;
 
 fn attached(known: &Known, leases: BTreeSet<(NetworkName, IpAddr)>) -> Attached {
     let mut attached = Attached { leases, ..Attached::default() };
-    for (addresses, names, runtime) in known.values() {
+    for Link { addresses, names, runtime, called } in known.values() {
         for (network, address, mac) in addresses {
             let place = (network.clone(), *address);
             if !names.is_empty() {
                 attached.names.insert(place.clone(), (names.clone(), *runtime));
             }
+            if let Some(called) = called {
+                attached.called.insert(place.clone(), called.clone());
+            }
             attached.macs.insert(place, *mac);
         }
     }
     attached
-}
-
-/// What its engine calls each container of Docker's that has a name, by the record and the addresses of its network.
-type Called = BTreeMap<Key, Vec<((NetworkName, IpAddr), OwnerName)>>;
-
-fn call(called: &mut Called, change: &Changed) {
-    let Some(Record::Attachment(attachment)) = change.now.as_ref().map(|now| &now.record) else {
-        return drop(called.remove(&change.key));
-    };
-    let owner = attachment.owner.as_ref().filter(|_| attachment.runtime == Runtime::Docker);
-    let places = owner.into_iter().flat_map(|owner| {
-        let of = |(network, address, _)| ((network, address), owner.clone());
-        addresses_of(attachment).into_iter().map(of)
-    });
-    called.insert(change.key.clone(), places.collect());
 }
 
 fn lease(leases: &mut BTreeMap<Key, (NetworkName, IpAddr)>, change: Changed) {
@@ -121,8 +115,9 @@ fn learn(known: &mut Known, change: Changed) {
     match addresses.is_empty() {
         true => drop(known.remove(&change.key)),
         false => {
-            let names = Entry::names_of(&attachment);
-            known.insert(change.key, (addresses, names, attachment.runtime));
+            let (names, runtime) = (Entry::names_of(&attachment), attachment.runtime);
+            let called = attachment.owner.filter(|_| runtime == Runtime::Docker);
+            known.insert(change.key, Link { addresses, names, runtime, called });
         }
     }
 }

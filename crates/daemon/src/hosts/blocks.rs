@@ -154,9 +154,12 @@ impl Keeper<'_> {
         (name, local): (&NetworkName, &Local),
     ) -> Result<()> {
         for block in &local.more {
+            if self.is_used(local, name, *block) {
+                continue;
+            }
             let more = local.more.iter().copied().filter(|net| net != block).collect();
             let without = Local { more, ..local.clone() };
-            let is_left = self.has_room(&without, name) && !self.is_needed(local, name, *block)?;
+            let is_left = self.has_room(&without, name) && !self.is_reserved(local, *block)?;
             if is_left && self.part((view, member), (name, local), *block)? {
                 self.resting.begin((name.clone(), *block));
                 return Ok(());
@@ -182,7 +185,8 @@ impl Keeper<'_> {
             return Ok(());
         }
         let is_free = local.block != block
-            && !self.is_needed(local, name, block)?
+            && !self.is_used(local, name, block)
+            && !self.is_reserved(local, block)?
             && self.part((view, member), (name, local), block)?;
         if is_free {
             // Without an answer it rests on, and is given back again.
@@ -261,11 +265,13 @@ impl Keeper<'_> {
         !is_low(local, 2, |block| count(&state, (&local.network, name, block), |_| true))
     }
 
-    /// Whether addresses of a block need it: its next host would give also those to containers that are reserved here.
-    fn is_needed(&self, local: &Local, name: &NetworkName, block: IpNet) -> Result<bool> {
-        if needed(&self.hosts.lock(), (&local.network, name, block)) > 0 {
-            return Ok(true);
-        }
+    /// Whether containers have addresses of a block, here or elsewhere.
+    fn is_used(&self, local: &Local, name: &NetworkName, block: IpNet) -> bool {
+        needed(&self.hosts.lock(), (&local.network, name, block)) > 0
+    }
+
+    /// Whether an operator reserved addresses of a block here: its next host would give them to containers.
+    fn is_reserved(&self, local: &Local, block: IpNet) -> Result<bool> {
         let reserved = self
             .daemon
             .context_pool

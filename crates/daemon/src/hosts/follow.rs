@@ -9,7 +9,6 @@ use host::hosts::Reply;
 use model::{Error, HostName, NetworkName, OwnerName, PinState, Result};
 
 use super::address_lock::Place;
-use super::ask::BEGIN;
 use super::pin::{ANSWER, taken};
 use super::{Hosts, State};
 use crate::Daemon;
@@ -26,7 +25,7 @@ impl Hosts {
         name: &OwnerName,
     ) -> Result<Reply> {
         // A daemon that has just started does not know yet what others keep.
-        self.wait(BEGIN, |state| !state.is_beginning());
+        self.wait_for_begin();
         let kept = kept_elsewhere(&self.lock(), (network, name));
         if kept.is_empty() {
             return Ok(Reply::Done);

@@ -139,13 +139,10 @@ impl Keeper<'_> {
         (noted, names): (&[Place], &Names),
     ) -> Result<()> {
         for place in noted.iter().filter(|place| !self.is_fresh(place)) {
-            let network = view.networks.get(&place.0);
-            let block = network.and_then(|network| network.block_with(place.1));
-            let (Some(block), Some(name)) = (block, names.get(place)) else { continue };
-            let block = (place.0.clone(), block);
-            let holder = view.blocks.get(&block).map(|(holder, _)| holder);
-            let is_own = [holder, view.pinned(&place.0, place.1)] == [Some(&member.name); 2];
-            if !is_own || self.resting.has(&block) {
+            let block = view.taken_block(&place.0, place.1);
+            let Some(((block, holder, _), name)) = block.zip(names.get(place)) else { continue };
+            let is_own = [Some(holder), view.pinned(&place.0, place.1)] == [Some(&member.name); 2];
+            if !is_own || self.resting.has(&(place.0.clone(), block)) {
                 continue;
             }
             let kept = (place.1, name.clone());

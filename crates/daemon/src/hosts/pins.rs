@@ -36,10 +36,10 @@ impl Keeper<'_> {
             .iter()
             .filter(|((of, address), (pin, _))| {
                 // Also of a block that rests: a process may still get an address of it.
-                let block = view.block_with(of, *address);
+                let is_ours = |(holder, _): (&HostName, _)| *holder == member.name;
                 of == name
                     && pin.host != member.name
-                    && block.is_some_and(|(holder, _)| *holder == member.name)
+                    && view.block_with(of, *address).is_some_and(is_ours)
             })
             .collect();
         // What goes from one of them to another is not free in between, nor what goes from this host to one of them:
