@@ -13,6 +13,7 @@
 //! another process has written ([`own`]).
 
 mod called;
+mod derived;
 pub(crate) mod file;
 mod half;
 mod header;

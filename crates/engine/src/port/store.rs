@@ -235,10 +235,16 @@ impl Record {
     /// by the name of its sandbox, or by its lasting name, of which the part behind the last slash is enough.
     pub fn may_be_called(&self, name: &str) -> bool {
         let Record::Attachment(held) = self else { return false };
-        let is_owner = |owner: &str| owner == name || owner.rsplit('/').next() == Some(name);
-        held.id.container.as_str().starts_with(name)
-            || held.sandbox_name().as_str() == name
-            || held.owner.as_ref().is_some_and(|owner| is_owner(owner.as_str()))
+        let owner = held.owner.as_ref().map_or("", |owner| owner.as_str());
+        Self::may_mean((held.id.container.as_str(), held.sandbox_name().as_str(), owner), name)
+    }
+
+    /// The same of an id, of a sandbox's name, and of a lasting name, which is empty where there is none.
+    pub fn may_mean((id, sandbox, owner): (&str, &str, &str), name: &str) -> bool {
+        id.starts_with(name)
+            || sandbox == name
+            || owner == name
+            || owner.rsplit('/').next() == Some(name)
     }
 }
 

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 
 use engine::port::{Key, Record, Versioned};
 use model::{Attachment, Result};
-use rustix::fs::{self, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs;
 
+use super::derived::LARGEST;
 use super::file::{self, Kind};
 use super::half::{Name, Open};
 use super::header::State;
@@ -29,9 +29,6 @@ const DIRECTORY: &str = "attachments";
 
 /// So many records without a true entry have it written again.
 const LEAST: usize = 32;
-
-/// No file is longer, in bytes: some hundred thousand containers.
-const LARGEST: usize = 64 << 20;
 
 /// The file takes at most this part of the room that is free: records need it more.
 const PART: u64 = 4;
@@ -75,7 +72,7 @@ impl Embedded {
         if before.state != State::Calm || !open.is_on_tmpfs() {
             return Ok(None);
         }
-        let known = open.called();
+        let known = open.derived(NAME, None).ok().flatten().unwrap_or_default();
         let mut search = Search {
             open: &open,
             name,
@@ -89,7 +86,7 @@ impl Embedded {
             return Ok(None);
         }
         let Search { mut found, now, read, .. } = search;
-        if read >= LEAST && now.len() <= LARGEST {
+        if read >= LEAST && now.len() as u64 <= LARGEST {
             // Without it the records are read again.
             let _ = self.write_called(&now);
         }
@@ -101,12 +98,10 @@ impl Embedded {
     fn write_called(&self, bytes: &[u8]) -> Result<()> {
         let held = self.lock(Reach::Boot)?;
         let Some(open) = held.open(false) else { return Ok(()) };
-        if !open.has_room_beside(bytes.len()) {
-            return Ok(());
+        match open.has_room_beside(bytes.len()) {
+            true => open.replace_derived((PREPARED, NAME), bytes),
+            false => Ok(()),
         }
-        let written = open.prepare(PREPARED, bytes, true).and_then(|()| open.place(PREPARED, NAME));
-        // Half a file would keep room from records.
-        written.or_else(|error| open.remove(PREPARED).and(Err(error)))
     }
 }
 
@@ -127,7 +122,8 @@ impl Search<'_> {
         let entry = self.known.get(at).filter(|entry| entry.inode == name.inode).copied();
         if let Some(entry) = entry {
             self.now.extend_from_slice(entry.bytes);
-            if !entry.may_be_called(&name.text, self.name) {
+            // An id is the start of its file's name.
+            if !Record::may_mean((&name.text, entry.sandbox, entry.owner), self.name) {
                 return Ok(());
             }
         }
@@ -144,16 +140,6 @@ impl Search<'_> {
         }
         self.found.push((key, held));
         Ok(())
-    }
-}
-
-impl Entry<'_> {
-    /// An id is the start of its file's name.
-    fn may_be_called(&self, file: &str, name: &str) -> bool {
-        file.starts_with(name)
-            || self.sandbox == name
-            || self.owner == name
-            || self.owner.rsplit('/').next() == Some(name)
     }
 }
 
@@ -220,25 +206,5 @@ impl Open {
         // A tmpfs without a limit has no blocks.
         is.f_blocks == 0
             || (bytes as u64).saturating_mul(PART) <= is.f_bavail.saturating_mul(is.f_frsize)
-    }
-
-    /// The file; empty where there is none that can be read.
-    fn called(&self) -> Vec<u8> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(file) = fs::openat(self.directory(), NAME, flags, Mode::empty()) else {
-            return Vec::new();
-        };
-        let size = fs::fstat(&file).ok().and_then(|file| usize::try_from(file.st_size).ok());
-        let mut bytes = vec![0; size.filter(|size| *size <= LARGEST).unwrap_or_default()];
-        let mut at = 0;
-        while at < bytes.len() {
-            match rustix::io::pread(&file, &mut bytes[at..], at as u64) {
-                Ok(read) if read > 0 => at += read,
-                Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => break,
-            }
-        }
-        bytes.truncate(at);
-        bytes
     }
 }

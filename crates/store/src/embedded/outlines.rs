@@ -28,9 +28,6 @@ const PREPARED: &str = ".outlines.new";
 /// Of fewer records reading all is as cheap.
 const LEAST: usize = 32;
 
-/// No file is longer, in bytes: about a million networks.
-const LARGEST: u64 = 64 << 20;
-
 /// A change of the outlines' contents or encoding changes this.
 const MAGIC: [u8; 8] = *b"outline3";
 
@@ -108,7 +105,7 @@ impl Embedded {
             if let (Some(start), Some(boot)) = (now, held.open(false)) {
                 bytes[..START].copy_from_slice(&start);
                 // Without it the records are read again.
-                let _ = boot.replace(&bytes);
+                let _ = boot.replace_derived((PREPARED, NAME), &bytes);
             }
         }
         Ok(bytes)
@@ -130,7 +127,7 @@ impl Embedded {
     /// The file's contents if they are current; at most `most` bytes where that is given.
     fn read_current(&self, durable: &Open, sequence: u64, most: Option<usize>) -> Result<Found> {
         let Some(boot) = self.boot.existing()? else { return Ok(Found::Nothing) };
-        let Some(bytes) = boot.outlines(most)? else { return Ok(Found::Nothing) };
+        let Some(bytes) = boot.derived(NAME, most)? else { return Ok(Found::Nothing) };
         let is_of_now = bytes.get(..START) == Some(&start(durable, sequence)?[..]);
         let is_whole = || most.is_some() || outline::is_whole(&bytes[START..]);
         Ok(if is_of_now && is_whole() { Found::True(bytes) } else { Found::Stale })
@@ -176,7 +173,7 @@ impl Embedded {
         }
         let is_emptied = bytes.len() == START && old.len() > START;
         match fit && !is_emptied {
-            true => boot.replace(&bytes),
+            true => boot.replace_derived((PREPARED, NAME), &bytes),
             false => boot.remove(NAME),
         }
     }
@@ -200,38 +197,6 @@ fn start(durable: &Open, sequence: u64) -> Result<[u8; START]> {
 }
 
 impl Open {
-    fn outlines(&self, most: Option<usize>) -> Result<Option<Vec<u8>>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let cannot = |cause| self.failed("cannot read", NAME, cause);
-        let file = match fs::openat(self.directory(), NAME, flags, Mode::empty()) {
-            Ok(file) => file,
-            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-            Err(cause) => return Err(cannot(cause)),
-        };
-        let size = fs::fstat(&file).map_err(cannot)?.st_size;
-        let size = u64::try_from(size).ok().filter(|size| *size <= LARGEST).unwrap_or_default();
-        let size = usize::try_from(size).unwrap_or_default();
-        let mut bytes = vec![0; most.unwrap_or(size).min(size)];
-        let mut at = 0;
-        while at < bytes.len() {
-            match rustix::io::pread(&file, &mut bytes[at..], at as u64) {
-                Ok(0) => break,
-                Ok(read) => at += read,
-                Err(Errno::INTR) => {}
-                // A directory has no outlines.
-                Err(Errno::ISDIR) => return Ok(None),
-                Err(cause) => return Err(cannot(cause)),
-            }
-        }
-        bytes.truncate(at);
-        Ok(Some(bytes))
-    }
-
-    fn replace(&self, bytes: &[u8]) -> Result<()> {
-        self.prepare(PREPARED, bytes, true)?;
-        self.place(PREPARED, NAME)
-    }
-
     /// The outlines are the same for the old state and the new one, so a mixture of both is
     /// harmless.
     fn restamp(&self, start: &[u8; START]) -> Result<()> {
