@@ -14,6 +14,13 @@ def hardware_address(by):
     return bytes.fromhex(shown.split("lladdr ")[1].split()[0].replace(":", ""))
 
 
+def own_address():
+    """The hardware address of this container."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
+        link.bind(("eth0", 0))
+        return link.getsockname()[4]
+
+
 def emit(by, packet, tags=b"", sender=None):
     """Sends an IP packet as it is, by way of a neighbour: behind tags of VLANs, from a hardware address."""
     kind = b"\x86\xdd" if packet[0] >> 4 == 6 else b"\x08\x00"
@@ -42,6 +49,13 @@ def six(source, address, body, limit=64, header=17):
 SECRET = struct.pack("!4H", 4000, 443, 16, 0) + b"c2vjcmv0"
 
 
+def icmp_six(source, address, body, limit=64):
+    """A message of ICMPv6 (RFC 4443)."""
+    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, address)
+    total = checksum(ends + struct.pack("!IxxxB", len(body), 58) + body)
+    return six(source, address, body[:2] + struct.pack("!H", total) + body[4:], limit, 58)
+
+
 def returned(source, address, by, how):
     """A packet in the name of SOURCE that the gateway BY cannot forward: it would say so to SOURCE, with what
     is in the packet."""
@@ -68,9 +82,7 @@ def echo(source, address, by):
     if ":" not in source:
         body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
         return emit(by, four(source, address, body, protocol=1))
-    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, address)
-    total = checksum(ends + struct.pack("!IxxxB", len(body), 58) + body)
-    return emit(by, six(source, address, body[:2] + struct.pack("!H", total) + body[4:], header=58))
+    return emit(by, icmp_six(source, address, body))
 
 
 def by_frame(source, address, port, by):
@@ -98,18 +110,12 @@ def begins(source, address, port, by):
 
 def asks(source, target):
     """Asks TARGET for its hardware address, in the name of SOURCE (RFC 826, RFC 4861): it remembers who asks."""
-    to = hardware_address(target)
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
-        link.bind(("eth0", 0))
-        own = link.getsockname()[4]
+    to, own = hardware_address(target), own_address()
     if ":" not in source:
         head = struct.pack("!HHBBH", 1, 0x800, 6, 4, 1)
         return frame(to, b"\x08\x06" + head + own + socket.inet_aton(source) + bytes(6) + socket.inet_aton(target))
     body = struct.pack("!BBHI", 135, 0, 0, 0) + socket.inet_pton(socket.AF_INET6, target) + b"\1\1" + own
-    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, target)
-    total = checksum(ends + struct.pack("!IxxxB", len(body), 58) + body)
-    body = body[:2] + struct.pack("!H", total) + body[4:]
-    return frame(to, b"\x86\xdd" + six(source, target, body, 255, 58))
+    return frame(to, b"\x86\xdd" + icmp_six(source, target, body, 255))
 
 
 def fragment(following):
@@ -193,10 +199,7 @@ def carried(source, address, by, protocol, to=None):
 
 def claims(address, by):
     """News (ARP) that this container has an address of others."""
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
-        link.bind(("eth0", 0))
-        own = link.getsockname()[4]
-    at = socket.inet_aton(address)
+    own, at = own_address(), socket.inet_aton(address)
     for operation in (1, 2):
         told = struct.pack("!HHBBH", 1, 0x800, 6, 4, operation) + own + at + hardware_address(by) + at
         frame(b"\xff" * 6, b"\x08\x06" + told)

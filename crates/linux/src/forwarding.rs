@@ -35,7 +35,7 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket, lock: &HostLock) -> Re
         lock.with(|| settle(&mut filter))?;
     }
     match is_ours(family, memory) {
-        true => restore_missing(&mut filter, route).map(drop),
+        true => restore_missing(&mut filter).map(drop),
         false => Ok(()),
     }
 }
@@ -135,7 +135,7 @@ pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<
     }
     let mut route = Socket::route()?;
     // A flushed guard does not know any more which interfaces were there before.
-    restore_missing(filter, &mut route)?;
+    restore_missing(filter)?;
     if is_needed(leaving, &mut route, filter)? {
         return Ok(());
     }
@@ -174,16 +174,17 @@ pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
     if !is_ours_at_all() {
         return Ok(false);
     }
-    Ok(restore_missing(filter, &mut Socket::route()?)? || transit::mend(filter)?)
+    Ok(restore_missing(filter)? || transit::mend(filter)?)
 }
 
 /// Makes the guard again where it is missing. Whether it was.
-fn restore_missing(filter: &mut Socket, route: &mut Socket) -> Result<bool> {
+fn restore_missing(filter: &mut Socket) -> Result<bool> {
     if transit::is_there(filter)? {
         return Ok(false);
     }
     let memory = Memory::read();
-    let mut entries = entries(&before(memory.last, route.links(Links::default())?));
+    let links = Socket::route()?.links(Links::default())?;
+    let mut entries = entries(&before(memory.last, links));
     entries.extend(ours().into_iter().map(Entry::Family));
     transit::ensure(filter, &entries).map(|()| true)
 }

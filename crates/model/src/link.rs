@@ -108,6 +108,12 @@ impl LinkKind {
         self.bridge().is_some_and(is_direct) || matches!(self, LinkKind::Ptp(ptp) if ptp.direct)
     }
 
+    /// Whether this host is the gateway of links of this kind.
+    pub fn has_gateway(&self) -> bool {
+        matches!(self, LinkKind::Ptp(_))
+            || self.bridge().is_some_and(|bridge| bridge.gateway != Gateway::None)
+    }
+
     /// The traits of the kind. This is the one place where every kind has a line.
     pub fn traits(&self) -> LinkTraits {
         let (name, form, device) = match self {

@@ -105,7 +105,7 @@ pub fn lookup<'a>(table: &'a Table, networks: &[&NetworkName], name: &str) -> Ve
         return networks.iter().filter_map(|it| table.named_at(&[*it], address)).collect();
     }
     match of_network(table, networks, lower) {
-        Some((network, name)) => table.find(&[network], name),
+        Some((_, entries)) => entries,
         None => table.find(networks, lower),
     }
 }
@@ -174,18 +174,18 @@ fn answered(
     }
 }
 
-/// Below which of these networks' domains a name is, and its part before that. Of several domains of one network it
-/// is the first below which somebody is called so, or else the longest.
-fn of_network<'a, 'n>(
-    table: &Table,
-    networks: &[&'a NetworkName],
+/// The part of a name before the domain of the first of these networks below which it is, and who is called so there. Of
+/// several domains of one network it is the first below which somebody is, or else the longest.
+fn of_network<'t, 'n>(
+    table: &'t Table,
+    networks: &[&NetworkName],
     name: &'n str,
-) -> Option<(&'a NetworkName, &'n str)> {
+) -> Option<(&'n str, Vec<&'t Entry>)> {
     networks.iter().find_map(|network| {
         let domains = table.domains_of(network);
-        let parts = || domains.iter().filter_map(|domain| below(name, domain));
-        let is_found = |part: &&str| !table.find(&[*network], part).is_empty();
-        Some((*network, parts().find(is_found).or_else(|| parts().min_by_key(|it| it.len()))?))
+        let parts = domains.iter().filter_map(|domain| below(name, domain));
+        let found = parts.map(|part| (part, table.find(&[*network], part)));
+        found.min_by_key(|(part, entries)| if entries.is_empty() { part.len() + 1 } else { 0 })
     })
 }
 
@@ -200,14 +200,10 @@ fn named(
     let found = |entries: &[&Entry]| Some(found(entries, query, question, by));
     if let Some(below) = below(&question.name, NAME_DOMAIN) {
         return match of_network(table, networks, &question.name) {
-            Some((network, name)) if !name.is_empty() => match table.find(&[network], name) {
-                entries if entries.is_empty() => Some(failed(query, Rcode::NXDOMAIN)),
-                entries => found(&entries),
-            },
             // The domains themselves are there, and have no records.
-            Some(_) => found(&[]),
+            Some((name, entries)) if name.is_empty() || !entries.is_empty() => found(&entries),
             None if below.is_empty() => found(&[]),
-            None => Some(failed(query, Rcode::NXDOMAIN)),
+            Some(_) | None => Some(failed(query, Rcode::NXDOMAIN)),
         };
     }
     if let Some(address) = reversed(&question.name)

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use engine::Members;
 use engine::port::Offer;
-use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind, Result, Sandbox};
+use model::{Attachment, Error, ForeignIpam, InterfaceAddress, Result, Sandbox};
 use serde_json::{Value, json};
 
 use super::execute::{Input, LIMIT, execute, find};
@@ -173,11 +173,7 @@ fn refusal(ipam: &ForeignIpam, environment: &Environment, ended: &Output) -> Err
 
 /// Whether the host has the gateway's address on this link.
 fn has_gateway(attachment: &Attachment) -> bool {
-    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
-        Some(LinkKind::Bridge(bridge)) => bridge.gateway != Gateway::None,
-        Some(LinkKind::Ptp(_)) => true,
-        Some(_) | None => false,
-    }
+    attachment.wiring.link.as_ref().is_some_and(|link| link.kind.has_gateway())
 }
 
 fn name_gateway(held: &mut InterfaceAddress) {

@@ -8,8 +8,7 @@ use ::names::{Holder, Judged};
 use engine::port::{Key, Prefix, Record, Store};
 use linux::filter::fence::{BoundPort, Opening, Own};
 use model::{
-    Attachment, Bridge, DomainName, Error, Fence, Gateway, IfName, IpNet, Layer, LinkKind,
-    NetworkName, Phase, Result, Wiring,
+    Attachment, DomainName, Error, Fence, IfName, IpNet, Layer, NetworkName, Phase, Result, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -188,11 +187,8 @@ impl Records {
 
 /// Whether packets to its containers go by this host.
 fn is_routed(wiring: &Wiring) -> bool {
-    let kind = wiring.link.as_ref().map(|link| &link.kind);
-    let is_gateway = |bridge: &Bridge| bridge.gateway != Gateway::None;
-    let is_led = matches!(kind, Some(LinkKind::Ptp(_)))
-        || kind.and_then(LinkKind::bridge).is_some_and(is_gateway);
-    is_led && wiring.address_space.is_none()
+    wiring.address_space.is_none()
+        && wiring.link.as_ref().is_some_and(|link| link.kind.has_gateway())
 }
 
 /// The rules that a container has alone, as long as something of its interface may be there.

@@ -37,10 +37,13 @@ impl Fences {
     ) -> Result<bool> {
         let strict = self.strict(&PRESENT);
         self.is_waiting = !strict.is_empty();
-        if self.is_waiting && daemon.fence.has_damaged()? {
+        if !self.is_waiting {
+            return Ok(true);
+        }
+        if daemon.fence.has_damaged()? {
             return Ok(false);
         }
-        let ports = if strict.is_empty() { Vec::new() } else { daemon.fence.ports()? };
+        let ports = daemon.fence.ports()?;
         let is_kept = |socket: &mut Socket| {
             Ok(fence::is_kept(socket, all, now)?
                 && self.is_own_kept(daemon, (socket, &PRESENT), now)?)

@@ -192,8 +192,7 @@ fn forget_dockers_way_out(socket: &mut Socket) -> Result<()> {
             return Ok(());
         }
         transaction.delete_element(TABLE, way.set, &way.element, way.about("removing"));
-        let surprise = |errno| matches!(errno, Errno::RESTART | Errno::NOENT);
-        if ruleset::settled(transaction.commit(socket), |failure| surprise(failure.errno))? {
+        if ruleset::settled(transaction.commit(socket), ruleset::is_raced)? {
             return Ok(());
         }
     }

@@ -2,10 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::{
-    Attached, Attachment, Family, Gateway, IfName, InterfaceAddress, IpNet, Link, LinkKind, Phase,
-    Route,
-};
+use model::{Attached, Attachment, Family, IfName, InterfaceAddress, IpNet, Phase, Route};
 
 use super::{Step, external, route};
 
@@ -104,11 +101,8 @@ fn own_gateway(
     addresses: &[InterfaceAddress],
     family: Family,
 ) -> Option<IpAddr> {
-    let is_gateway = match attachment.wiring.link.as_ref().map(|link: &Link| &link.kind) {
-        Some(LinkKind::Bridge(bridge)) => bridge.gateway != Gateway::None,
-        Some(LinkKind::Ptp(_)) => true,
-        _ => false,
-    };
+    let link = attachment.wiring.link.as_ref();
+    let is_gateway = link.is_some_and(|link| link.kind.has_gateway());
     let mut held = addresses.iter().map(|held| held.address);
     let first = held.find(|net| is_gateway && Family::of(net) == family)?;
     model::first_host(&first)

@@ -50,7 +50,9 @@ impl Policy {
     pub(crate) fn fence_own(&self, attachment: &Attachment) -> Result<()> {
         let Some(own) = Own::of(attachment)? else { return Ok(()) };
         refuse_foreign(&own.id.network, &own.bridge, "egress")?;
-        self.bind(attachment)?;
+        if let Some(sender) = &own.sender {
+            self.with(|socket| spoof::install(socket, sender))?;
+        }
         self.with_calm(|socket| fence::keep_own(socket, &own, None))
     }
 
@@ -61,8 +63,8 @@ impl Policy {
         let Some(own) = Own::of(now)? else { return self.unfence_own(now) };
         self.fence_own(now)?;
         // Until now it may have had its network's rules.
-        if let Some(sender) = sender(now)? {
-            self.with(|socket| spoof::unlink(socket, &sender))?;
+        if let Some(sender) = &own.sender {
+            self.with(|socket| spoof::unlink(socket, sender))?;
         }
         if own.fence.learning.is_some() {
             return Ok(());

@@ -16,7 +16,7 @@ use super::own::{Own, own_sources};
 use super::sets::{OPENINGS, RECENT, TABLE, of};
 use super::{Fenced, NAMES_PORT};
 use crate::filter::name_of;
-use crate::filter::ruleset::settled;
+use crate::filter::ruleset::{is_raced, settled};
 
 /// How long it is known what a name led to.
 const KNOWN: Duration = Duration::from_secs(24 * 3600);
@@ -415,7 +415,7 @@ fn try_to_remove(
         let done = settled(transaction.commit(socket), |failure| {
             // Without the table nothing is open; another element may have expired since it was listed.
             is_gone.set(failure.errno == Errno::NOENT && failure.index < others);
-            matches!(failure.errno, Errno::NOENT | Errno::RESTART)
+            is_raced(failure)
         })?;
         if done || is_gone.get() {
             return Ok(());
