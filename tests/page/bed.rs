@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use tests::{Plugins, Serve, World};
+use tests::{Etcd, Plugins, Serve, World};
 
 pub(crate) const SPOKE: &str = "/opt/cni/bin/spoke";
 
@@ -67,9 +67,7 @@ impl Bed {
     /// Makes this the first host of a cluster, which the page knows then.
     #[track_caller]
     pub(crate) fn begin_cluster(&self) {
-        let etcd = self.world.path("/usr/local/bin/etcd");
-        fs::create_dir_all(etcd.parent().expect("a folder")).expect("a folder");
-        fs::copy("/usr/bin/etcd", etcd).expect("etcd (scripts/setup test)");
+        Etcd::install(&self.world);
         self.sh(&format!(
             "ip link add up0 type veth peer name up1
             ip address add 192.0.2.1/24 dev up0

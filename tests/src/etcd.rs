@@ -1,5 +1,7 @@
 //! A real etcd in a world.
 
+use std::fs;
+
 use rustix::process::Signal;
 
 use crate::World;
@@ -10,6 +12,17 @@ use crate::daemon::{Daemon, Ready};
 pub struct Etcd(Daemon);
 
 impl Etcd {
+    /// Puts the program where a host of the world starts a server of its own (`spoke host init`).
+    ///
+    /// # Panics
+    /// When there is none, or it cannot be copied.
+    #[track_caller]
+    pub fn install(world: &World) {
+        let etcd = world.path("/usr/local/bin/etcd");
+        fs::create_dir_all(etcd.parent().expect("a folder")).expect("a folder");
+        fs::copy("/usr/bin/etcd", etcd).expect("etcd (scripts/setup test)");
+    }
+
     /// Starts it at an address of the world, and waits until it serves.
     ///
     /// # Panics

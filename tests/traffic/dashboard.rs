@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use tests::World;
+use tests::{Etcd, World};
 
 use crate::bed::{Beside, fetch, until};
 
@@ -48,9 +48,7 @@ pub(crate) fn every_expression_has_data(world: &World, hostile: &str) {
     });
     assert_eq!(up.as_array().map(Vec::len), Some(1), "{up}");
     // The host becomes one of a cluster, with an etcd of its own: those figures are a member's alone.
-    let etcd = world.path("/usr/local/bin/etcd");
-    fs::create_dir_all(etcd.parent().expect("a folder")).expect("a folder");
-    fs::copy("/usr/bin/etcd", etcd).expect("etcd (scripts/setup test)");
+    Etcd::install(world);
     world.sh("/opt/cni/bin/spoke host init --name alone --address 192.0.2.1");
     world.sh("/opt/cni/bin/spoke limit line --quota 50GB/month");
     let expressions = expressions();

@@ -76,7 +76,7 @@ pub(super) fn claims(
     let described = host::podman_places::known(&host_context.root).networks;
     let described: BTreeSet<NetworkName> = described.into_iter().map(|it| it.name).collect();
     let mut claims = ours(networks, &described, facts);
-    claims.extend(declared(&host_context.root.join("etc/cni/net.d"), Owner::Cni));
+    claims.extend(declared(&host_context.root.join(host::podman_places::LISTS), Owner::Cni));
     claims.extend(declared(&host_context.root.join("etc/containers/networks"), Owner::Podman));
     claims.extend(dockers(facts));
     claims

@@ -124,7 +124,7 @@ fn refuse_elsewhere(address: IpAddr, networks: &[Network], engine: &Engine) -> R
         let pools = network.ipam.pools().iter();
         pools.flat_map(|pool| &pool.ranges).any(|range| range.subnet.contains(&address))
     };
-    let of_hosts = |network: &&Network| engine.addresses.is_of_hosts(&network.name) && has(network);
+    let of_hosts = |network: &&Network| has(network) && engine.addresses.is_of_hosts(&network.name);
     let Some(Network { name, .. }) = networks.iter().find(of_hosts) else { return Ok(()) };
     Err(Error::invalid(format!(
         "{address} of network {name} is in no block of this host, and a reservation keeps it from this host's \

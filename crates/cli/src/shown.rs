@@ -7,10 +7,9 @@ mod explained;
 mod network;
 
 use config::Config;
-use engine::Engine;
 use host::hosts::{self, Ask, Reply};
 use host::time::rfc3339;
-use host::views::Outside;
+use host::views::{Filled, OpenEngine, Outside};
 use model::{Attachment, Error, Result};
 use page::shown::{Hosts, Member, Overview, Part, Ports};
 use page::{Content, Numbered, View};
@@ -28,10 +27,10 @@ const LAST: usize = 8;
 /// A view's content, and why something may be missing there; `None` for what is no document.
 pub fn content<'a>(
     view: &View,
-    engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    engine: &'a OpenEngine<'a>,
     config: &Config,
     outside: &Outside<'a>,
-) -> Result<Option<(Content, Vec<String>)>> {
+) -> Result<Option<Filled>> {
     let host_context = HostContext {
         facts: outside.facts,
         running: outside.running,
@@ -81,8 +80,6 @@ struct Book {
     mapped: Mapped,
 }
 
-type Filled = Result<Option<(Content, Vec<String>)>>;
-
 impl Book {
     fn read(host_context: &HostContext) -> Result<Self> {
         let engine = (host_context.engine)()?;
@@ -110,7 +107,7 @@ impl Book {
         ports.into_iter().map(containers::port).collect()
     }
 
-    fn overview(self, host_context: &HostContext) -> Filled {
+    fn overview(self, host_context: &HostContext) -> Result<Option<Filled>> {
         let engine = (host_context.engine)()?;
         let taken = ipam::taken(&engine, &self.networks, host_context)?;
         let facts = (host_context.facts)();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use config::Config;
 use engine::{Engine, Finding, Mode};
-use host::views::PoolUse;
+use host::views::{OpenEngine, PoolUse};
 use model::{Network, Result};
 
 use super::titles::Titles;
@@ -12,10 +12,7 @@ use super::usage::{self, Taken};
 use super::{HostContext, doctor, findings};
 
 /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
-pub fn clashes<'a>(
-    engine: &'a dyn Fn() -> Result<Engine<'a>>,
-    config: &Config,
-) -> Result<BTreeSet<String>> {
+pub fn clashes<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> Result<BTreeSet<String>> {
     let host_context = host_context(engine, config);
     let networks = engine()?.records.networks()?;
     Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?).into_iter().collect())
@@ -42,10 +39,7 @@ pub fn finding(finding: &Finding) -> (&'static str, String) {
     (view.kind, format!("{}: {}", view.subject, view.why))
 }
 
-pub(super) fn host_context<'a>(
-    engine: &'a dyn Fn() -> Result<Engine<'a>>,
-    config: &Config,
-) -> HostContext<'a> {
+pub(super) fn host_context<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> HostContext<'a> {
     HostContext {
         engine,
         facts: &host::facts::read,

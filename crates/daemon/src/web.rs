@@ -15,11 +15,11 @@ use host::facts::HostFacts;
 use host::host_context::HostContext;
 use host::hosts;
 use host::time;
-use host::views::Outside;
+use host::views::{Filled, Outside};
 use host::web::http::{Connection, HttpListener};
 use host::web::{self, Refusal, Request};
 use model::{Error, Kind, Result};
-use page::{Content, Frame, View};
+use page::{Frame, View};
 
 use super::Daemon;
 use crate::sockets::{self, Made};
@@ -73,9 +73,6 @@ impl Shared {
         Ok(facts)
     }
 }
-
-/// A view's content, and why something may be missing there.
-type Filled = (Content, Vec<String>);
 
 /// An answer with its body.
 struct Reply {

@@ -9,9 +9,6 @@ use serde_json::Value;
 
 use crate::podman_places;
 
-/// Where CNI has its network configurations.
-const LISTS: &str = "etc/cni/net.d";
-
 /// The networks that files below `root` describe. Of two files with one name the runtime's own choice counts.
 pub fn described(
     root: &Path,
@@ -24,7 +21,7 @@ pub fn described(
     let podmans = places.iter().rev().flat_map(|place| files(place));
     let mut all: Vec<Described> =
         podmans.filter_map(|file| podmans_network(&file, backend, now)).collect();
-    let lists = cni::list::described(&root.join(LISTS)).into_iter();
+    let lists = cni::list::described(&root.join(podman_places::LISTS)).into_iter();
     all.extend(lists.map(|(name, file)| Described {
         name,
         by: "CNI",

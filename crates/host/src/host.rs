@@ -114,9 +114,6 @@ fn site_of(machine_id: &[u8]) -> [u8; 5] {
     [digest[0], digest[1], digest[2], digest[3], digest[4]]
 }
 
-/// Where CNI's networks are declared.
-const LISTS: &str = "etc/cni/net.d";
-
 /// The subnets that the configurations below `root` declare, whether or not anything is up.
 fn declared(root: &Path) -> Vec<Occupied> {
     let in_directory = |(directory, owner): (PathBuf, &str)| {
@@ -130,7 +127,10 @@ fn declared(root: &Path) -> Vec<Occupied> {
     };
     let (podmans, _) = podman_places::directories(root, |name| std::env::var_os(name));
     let podmans = podmans.into_iter().map(|place| (place, "Podman"));
-    std::iter::once((root.join(LISTS), "CNI")).chain(podmans).flat_map(in_directory).collect()
+    std::iter::once((root.join(podman_places::LISTS), "CNI"))
+        .chain(podmans)
+        .flat_map(in_directory)
+        .collect()
 }
 
 #[cfg(test)]

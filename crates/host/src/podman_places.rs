@@ -20,8 +20,8 @@ const PARTS: [&str; 3] = [
 ];
 /// One file instead of those, and one after all others.
 const VARIABLES: [&str; 2] = ["CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE"];
-/// Where Podman 4 has them, with CNI.
-const LISTS: &str = "etc/cni/net.d";
+/// Where CNI has its network configurations, below the root, and Podman 4 with it.
+pub const LISTS: &str = "etc/cni/net.d";
 /// A larger file is no configuration, in bytes.
 const LARGEST: u64 = 1 << 20;
 

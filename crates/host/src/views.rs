@@ -20,13 +20,14 @@ use crate::facts::HostFacts;
 pub type OpenEngine<'a> = dyn Fn() -> Result<Engine<'a>> + 'a;
 
 /// What a view is filled with, and sentences about what is missing.
-pub type Filled = Result<Option<(Content, Vec<String>)>>;
+pub type Filled = (Content, Vec<String>);
 
 /// What the daemon has of the command line.
 #[derive(Clone, Copy)]
 pub struct Views {
     /// A view's content, and why something may be missing there; `None` for what is no document.
-    pub content: for<'a> fn(&View, &'a OpenEngine<'a>, &Config, &Outside<'a>) -> Filled,
+    pub content:
+        for<'a> fn(&View, &'a OpenEngine<'a>, &Config, &Outside<'a>) -> Result<Option<Filled>>,
     /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
     pub clashes: for<'a> fn(&'a OpenEngine<'a>, &Config) -> Result<BTreeSet<String>>,
     /// How full each pool of networks is, as `spoke ipam show` says it.

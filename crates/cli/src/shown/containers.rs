@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use host::time::ago;
 use linux::meter;
-use model::Error;
+use model::{Error, Result};
 use page::shown::{Attachment, Container, Containers, Part, Port};
 use page::{Content, Filter, Numbered};
 
@@ -79,7 +79,7 @@ impl Book {
         self,
         wanted: &Numbered<Filter>,
         host_context: &HostContext,
-    ) -> Filled {
+    ) -> Result<Option<Filled>> {
         let mut all = self.attachments(host_context);
         all.sort_by_cached_key(|one| {
             (page::in_order(&one.name), one.name.clone(), one.runtime.clone(), one.network.clone())
@@ -110,7 +110,12 @@ impl Book {
     }
 
     /// What its runtime calls it may be what another one had before: then events of both are there.
-    pub(super) fn container(self, name: &str, runtime: &str, host_context: &HostContext) -> Filled {
+    pub(super) fn container(
+        self,
+        name: &str,
+        runtime: &str,
+        host_context: &HostContext,
+    ) -> Result<Option<Filled>> {
         let is_it = |one: &Attachment| one.name == name && one.runtime == runtime;
         let mut attachments = self.attachments(host_context);
         attachments.retain(is_it);

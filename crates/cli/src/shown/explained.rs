@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use host::denied::Denied;
 use host::time::rfc3339;
+use host::views::Filled;
 use model::{NetworkName, Result, Timestamp};
 use page::shown::{Explained, Explanation, Hop, Part, Refusal, Refusals};
 use page::{Asked, Content};
@@ -17,10 +18,7 @@ const CHOICES: usize = 1000;
 /// A part of the list has so many refusals.
 const MOST: usize = 100;
 
-pub(super) fn explained(
-    asked: &Asked,
-    host_context: &HostContext,
-) -> Result<(Content, Vec<String>)> {
+pub(super) fn explained(asked: &Asked, host_context: &HostContext) -> Result<Filled> {
     let is_asked = !asked.from.is_empty() && !asked.to.is_empty();
     let (answer, notes) = match is_asked.then(|| answer(asked, host_context)) {
         None => (None, Vec::new()),

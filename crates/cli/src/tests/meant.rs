@@ -132,7 +132,6 @@ fn any_printable_name_is_found() {
     }
 }
 
-/// Each layer of the container is shown, and those of no other one.
 /// Each endpoint of a container of Docker's has an id of its own; the first of them may be on the last network.
 #[test]
 fn each_endpoint_of_one_has_its_own_rows() {
@@ -146,6 +145,7 @@ fn each_endpoint_of_one_has_its_own_rows() {
     assert!(of_one.contains("\"web\"") && !of_one.contains("waiting"), "{of_one}");
 }
 
+/// Each layer of the container is shown, and those of no other one.
 #[test]
 fn what_is_shown_of_one_is_all_of_it() {
     let host = two_networks();

@@ -21,9 +21,9 @@ pub(crate) struct QuotaView {
 }
 
 pub(super) fn rates(layers: &[&Attachment]) -> Option<RatesView> {
-    let mut limits = all(layers).filter(|it| it.ingress.is_some() || it.egress.is_some());
+    let limits = all(layers).find(|it| it.has_rates())?;
     let rate = |rate: Option<model::Rate>| rate.map(|rate| rate.rate);
-    limits.next().map(|it| RatesView { ingress: rate(it.ingress), egress: rate(it.egress) })
+    Some(RatesView { ingress: rate(limits.ingress), egress: rate(limits.egress) })
 }
 
 pub(super) fn quota(layers: &[&Attachment]) -> Option<QuotaView> {

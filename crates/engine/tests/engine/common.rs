@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use engine::port::{
-    Driver, Granted, Host, HostDataplane, Ipam as IpamPort, Offer, Presence, Stray,
+    Described, Driver, Granted, Host, HostDataplane, Ipam as IpamPort, Offer, Presence, Stray,
 };
 use engine::{Engine, Members, Request};
 use model::*;
@@ -171,6 +171,9 @@ pub(crate) struct Machine {
     pub(crate) dead: RefCell<BTreeSet<u32>>,
     /// Seconds since the epoch.
     pub(crate) at: Cell<u64>,
+    /// What runtimes' files describe, and how often they were read.
+    pub(crate) files: RefCell<Vec<Described>>,
+    pub(crate) read: Cell<usize>,
 }
 
 impl Host for Machine {
@@ -193,6 +196,11 @@ impl Host for Machine {
     fn wait_for_end(&self, process: &Process, _: Duration) -> bool {
         !self.is_running(process)
     }
+
+    fn described(&self) -> Vec<Described> {
+        self.read.set(self.read.get() + 1);
+        self.files.borrow().clone()
+    }
 }
 
 pub(crate) struct World {
@@ -212,6 +220,8 @@ impl World {
                 me: Cell::new(Process { pid: 1, start: 1 }),
                 dead: RefCell::default(),
                 at: Cell::new(1_000),
+                files: RefCell::default(),
+                read: Cell::default(),
             },
         }
     }

@@ -6,16 +6,15 @@ use image::Locator;
 use model::{Error, Result};
 use serde_json::{Map, Value};
 
+use crate::podman_places::LISTS;
+
 /// The plugin's `type`, and the name of its executable.
 pub const TYPE: &str = "spoke-image";
-
-/// The directory of CNI runtimes' networks, below the root.
-const NETWORKS: &str = "etc/cni/net.d";
 
 /// The images that plugins of this type in the CNI configurations of the host at `root` name. One that
 /// no call could read is none.
 pub fn named_by_cni(root: &Path) -> Vec<Locator> {
-    let plugins = cni::list::plugins(&root.join(NETWORKS), TYPE);
+    let plugins = cni::list::plugins(&root.join(LISTS), TYPE);
     plugins.iter().filter_map(|fields| image(fields).ok()).collect()
 }
 
