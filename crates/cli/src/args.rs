@@ -1,19 +1,32 @@
 //! The command line.
 
+pub(super) mod backup;
 mod connect;
 mod create;
+pub(super) mod denied;
+pub(super) mod dns;
+pub(super) mod egress;
 mod endpoint;
+pub(super) mod explain;
+pub(super) mod firewall;
 mod flags;
+pub(super) mod host;
 mod ipam;
+pub(super) mod kurma;
+pub(super) mod kuryr;
 mod limit;
+pub(super) mod neutron;
+pub(super) mod plugin;
+pub(super) mod podman;
 mod port;
 mod runtime;
 mod set;
 mod traffic;
+pub(super) mod web;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use model::{Error, LabelFilter, NetworkName, Result, Runtime};
 
 pub(super) use connect::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, TapArgs};
@@ -25,22 +38,23 @@ pub(super) use endpoint::{
 pub(super) use ipam::IpamCommand;
 pub(super) use limit::LimitArgs;
 pub(super) use port::{PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
-pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Units};
+pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs};
 pub(super) use set::{RenameArgs, SetArgs};
 pub(super) use traffic::{By, CaptureArgs, FlowsArgs, Sort, TopArgs, TrafficCommand};
 
-use super::backup::{BackupArgs, RestoreArgs};
-use super::denied::DeniedArgs;
-use super::dns::DnsCommand;
-use super::egress::EgressCommand;
-use super::firewall::FirewallCommand;
-use super::host::HostCommand;
-use super::kurma::args::KurmaCommand;
-use super::kuryr::KuryrCommand;
-use super::plugin::args::PluginCommand;
-use super::podman::PodmanCommand;
-use super::stock::NeutronCommand;
-use super::web::WebArgs;
+use super::output::{Listing, Output};
+use backup::{BackupArgs, RestoreArgs};
+use denied::DeniedArgs;
+use dns::DnsCommand;
+use egress::EgressCommand;
+use firewall::FirewallCommand;
+use host::HostCommand;
+use kurma::KurmaCommand;
+use kuryr::KuryrCommand;
+use neutron::NeutronCommand;
+use plugin::PluginCommand;
+use podman::PodmanCommand;
+use web::WebArgs;
 
 /// One network engine for every container runtime of this host.
 #[derive(Debug, Parser)]
@@ -70,32 +84,18 @@ pub(super) struct Cli {
     pub(super) command: Command,
 }
 
-/// How results are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    Table,
-    Json,
-    Yaml,
-    /// Only `spoke host routes`: for FRR.
-    #[value(hide = true)]
-    Frr,
-    /// Only `spoke host routes`: for BIRD.
-    #[value(hide = true)]
-    Bird,
-}
-
-impl Output {
+impl Cli {
     /// Refuses a form that only the routes of hosts are written in.
     ///
     /// # Errors
     /// `Invalid`.
-    pub(super) fn refuse_routes(self, command: &Command) -> Result<()> {
-        match self {
-            Output::Table | Output::Json | Output::Yaml => Ok(()),
-            Output::Frr | Output::Bird => match command {
-                Command::Host(HostCommand::Routes) => Ok(()),
-                _ => Err(Error::invalid("only `spoke host routes` writes for frr or bird")),
-            },
+    pub(super) fn refuse_routes(&self) -> Result<()> {
+        match (self.output, &self.command) {
+            (Output::Frr | Output::Bird, Command::Host(HostCommand::Routes)) => Ok(()),
+            (Output::Frr | Output::Bird, _) => {
+                Err(Error::invalid("only `spoke host routes` writes for frr or bird"))
+            }
+            (Output::Table | Output::Json | Output::Yaml, _) => Ok(()),
         }
     }
 }
@@ -137,8 +137,8 @@ Examples:
     /// Limit what a running container may send and receive, of every runtime
     Limit(LimitArgs),
     /// Say why one container does not reach another, and the command that mends it
-    #[command(after_help = super::explain::HELP)]
-    Explain(super::explain::ExplainArgs),
+    #[command(after_help = explain::HELP)]
+    Explain(explain::ExplainArgs),
     /// Show by which names containers find each other
     #[command(subcommand)]
     Dns(DnsCommand),
@@ -256,7 +256,7 @@ Examples:
     #[command(subcommand)]
     Plugin(PluginCommand),
     /// Show the networks of this host in a browser, as long as this command runs
-    #[command(after_help = super::web::HELP)]
+    #[command(after_help = web::HELP)]
     Web(WebArgs),
     /// Print the version
     Version,
@@ -341,19 +341,6 @@ Examples:
     /// Remove networks, with their bridges
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]
     Rm(RmArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Listing {
-    /// Print only names
-    #[arg(short, long)]
-    pub(super) quiet: bool,
-    /// Do not shorten anything
-    #[arg(long)]
-    pub(super) no_trunc: bool,
-    /// Print each row by a template: 'table', 'json', '{{.Name}}', 'table {{.Name}}\t{{.Driver}}'
-    #[arg(long, value_name = "TEMPLATE")]
-    pub(super) format: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,38 +3,21 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use engine::{RestoreMode, describe};
 use model::{Error, Result};
 use serde::Serialize;
 use store::archive;
 
-use super::args::Output;
 use super::output::render;
-use super::{Answer, FOUND, HostContext};
+use crate::answer::{Answer, FOUND};
+use crate::args::backup::{BackupArgs, RestoreArgs};
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// Standard input or output in the place of a file.
 const STANDARD: &str = "-";
-
-#[derive(Debug, Args)]
-pub(super) struct BackupArgs {
-    /// The file, which is replaced; - for standard output
-    file: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RestoreArgs {
-    /// The file; - for standard input
-    file: PathBuf,
-    /// Leave what is here and differs, and restore the rest
-    #[arg(long)]
-    keep_existing: bool,
-    /// Only say what would be restored
-    #[arg(long)]
-    dry_run: bool,
-}
 
 /// What a restore did.
 #[derive(Serialize)]

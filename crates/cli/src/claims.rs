@@ -9,7 +9,7 @@ use cni::list::{self, Declared};
 use host::facts::{HostFacts, HostRoute};
 use model::{IpNet, Network, NetworkName, Runtime, overlap, overlapping_pairs};
 
-use super::HostContext;
+use crate::context::HostContext;
 
 /// A subnet, and the network that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]

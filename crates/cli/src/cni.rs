@@ -16,10 +16,11 @@ use model::{ContainerId, Error, IfName, Kind, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::args::Output;
 use super::output::render;
 use super::table::Table;
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 use args::{AttachmentsArgs, GcArgs, ListArgs, OneArgs, Place, RuntimeCommand};
 pub use tool::run as run_tool;
 

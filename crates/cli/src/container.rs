@@ -8,7 +8,8 @@ use model::{
     Phase, Result, Route, Runtime,
 };
 
-use super::{HostContext, titles};
+use super::titles;
+use crate::context::HostContext;
 
 /// The fewest characters of an id that stand for it.
 const SHORTEST: usize = 6;

@@ -3,30 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use clap::Args;
 use host::denied::{Denied, path};
 use host::standard;
 use host::time::rfc3339;
 use model::{NetworkName, Result, Runtime, Timestamp};
 
-use super::args::Output;
 use super::events::{Tail, changed, kept, learned, watch};
 use super::output::{line, render};
 use super::table::Table;
 use super::titles::Titles;
-use super::{Answer, HostContext};
-
-#[derive(Debug, Args)]
-pub(super) struct DeniedArgs {
-    /// Only of this network
-    network: Option<NetworkName>,
-    /// Continue with what is refused from now on
-    #[arg(short, long)]
-    pub(super) follow: bool,
-    /// Only so many of the past; with --follow none unless given
-    #[arg(short = 'n', long, value_name = "NUMBER")]
-    last: Option<usize>,
-}
+use crate::answer::Answer;
+use crate::args::denied::DeniedArgs;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// What was refused so far.
 pub(super) fn show(

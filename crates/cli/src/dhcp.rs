@@ -5,9 +5,11 @@ use std::path::Path;
 use cni::dhcp::{Daemon, SOCKET as AT};
 use model::{Error, Result};
 
-use super::args::{DhcpCommand, Output};
+use super::args::DhcpCommand;
 use super::units::Set;
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 const SOCKET: &str = include_str!("../../../packaging/systemd/spoke-dhcp.socket");
 const SERVICE: &str = include_str!("../../../packaging/systemd/spoke-dhcp.service");

@@ -3,67 +3,16 @@
 mod host;
 
 use ::host::hosts::{self, Ask, Reply};
-use clap::{Args, Subcommand};
 use model::{Alias, Error, NamedElsewhere, Network, NetworkName, Result};
 use names::{Entry, Table as Names, lookup};
 use serde::Serialize;
 
-use super::args::{Listing, Output};
 use super::output::{Shown, list};
 use super::table::Table;
-use super::{Answer, HostContext};
-
-/// What `spoke dns` is asked.
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(super) enum DnsCommand {
-    /// List the names that containers are found by, of every runtime
-    #[command(
-        after_help = "Networks made with names (--names, -o names=true) have them. A container is found \
-        by NAME and each of ALIASES, alone or before .NETWORK.spoke, by containers that are on that \
-        network.\n\nExamples:
-  spoke dns ls front
-  spoke dns ls --format '{{.Name}} {{join .Addresses \",\"}}'"
-    )]
-    Ls(DnsLsArgs),
-    /// Say what is answered for a name, or an address
-    #[command(
-        after_help = "Exits with 3 where there is no such name on the networks of this host. Other servers are \
-        not asked.\n\nExamples:
-  spoke dns query web
-  spoke dns query web.front.spoke
-  spoke dns query --as api web        what container api would be answered
-  spoke dns query 10.70.1.2           who that is"
-    )]
-    Query(DnsQueryArgs),
-    /// Say what this host itself resolves these names with
-    #[command(
-        after_help = "With `host = true` in section [names] of /etc/spoke/config.toml this host resolves \
-        NAME.NETWORK.spoke, too. Where systemd-resolved runs, the daemon configures it; elsewhere this \
-        prints the lines to add.\n\nExamples:
-  spoke dns host"
-    )]
-    Host,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct DnsLsArgs {
-    /// Only this network
-    network: Option<NetworkName>,
-    #[command(flatten)]
-    listing: Listing,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct DnsQueryArgs {
-    /// The name or address
-    name: String,
-    /// As this container is answered, which is on some networks only
-    #[arg(long = "as", value_name = "CONTAINER")]
-    asker: Option<String>,
-    #[command(flatten)]
-    listing: Listing,
-}
+use crate::answer::Answer;
+use crate::args::dns::{DnsCommand, DnsQueryArgs};
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// A container on a network, as it is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,9 +6,11 @@ pub(super) mod probe;
 
 use model::Result;
 
-use super::args::{DockerCommand, Output};
+use super::args::DockerCommand;
 use super::units::Set;
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 const SOCKET: &str = include_str!("../../../packaging/systemd/spoke.socket");
 const SERVICE: &str = include_str!("../../../packaging/systemd/spoke.service");

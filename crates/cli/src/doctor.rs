@@ -1,5 +1,6 @@
 //! `spoke doctor`: what is wrong with this host for containers, and the command that repairs it.
 
+pub(super) mod check;
 mod cluster;
 mod host;
 mod kernel;
@@ -11,65 +12,20 @@ mod traffic;
 
 use std::path::Path;
 
+use ::host::facts::HostFacts;
 use engine::Mode;
 use model::{Attachment, Network, Result};
-use serde::Serialize;
 
-use super::args::Output;
 use super::output::render;
 use super::view::FindingView;
-use super::{Answer, FOUND, HostContext, HostFacts, events, findings, install, stock};
+use super::{events, findings, install, stock};
+use crate::answer::{Answer, FOUND};
+use crate::context::HostContext;
+use crate::output::Output;
+use check::{Check, Status};
 
 /// The usual directories of plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-enum Status {
-    #[serde(rename = "ok")]
-    Ok,
-    #[serde(rename = "warn")]
-    Warn,
-    #[serde(rename = "FAIL")]
-    Fail,
-}
-
-impl Status {
-    fn word(self) -> &'static str {
-        match self {
-            Status::Ok => "ok",
-            Status::Warn => "warn",
-            Status::Fail => "FAIL",
-        }
-    }
-}
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Check {
-    status: Status,
-    what: String,
-    fix: Option<String>,
-}
-
-impl Check {
-    pub(super) fn ok(what: impl Into<String>) -> Self {
-        Self { status: Status::Ok, what: what.into(), fix: None }
-    }
-
-    pub(super) fn warn(what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { status: Status::Warn, what: what.into(), fix: Some(fix.into()) }
-    }
-
-    pub(super) fn fail(what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { status: Status::Fail, what: what.into(), fix: Some(fix.into()) }
-    }
-
-    fn without_fix(mut self) -> Self {
-        self.fix = None;
-        self
-    }
-}
 
 pub(super) fn run(output: Output, host_context: &HostContext) -> Result<Answer> {
     let checks = checks(host_context);
@@ -304,10 +260,4 @@ fn text(checks: &[Check]) -> String {
         }
     }
     text
-}
-
-/// The first word of a kernel parameter, or of another small file of the kernel's.
-fn parameter(root: &Path, path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(root.join(path)).ok()?;
-    Some(text.split_whitespace().next().unwrap_or_default().to_owned())
 }

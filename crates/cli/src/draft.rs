@@ -20,8 +20,9 @@ use model::{
 use spec::{Frame, NetworkSpec};
 
 use super::args::{CreateArgs, Driver};
+use super::claims;
 use super::claims::{claims, routed};
-use super::{HostContext, claims};
+use crate::context::HostContext;
 
 pub(super) use remote::plugins as plugins_of;
 

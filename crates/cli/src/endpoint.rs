@@ -8,7 +8,7 @@ use model::{
 
 use super::args::{
     EndpointCommand, EndpointCreateArgs, EndpointJoinArgs, EndpointLsArgs, EndpointRmArgs,
-    NamedArgs, Output,
+    NamedArgs,
 };
 use super::network::connect::naming::Moved;
 use super::network::connect::{self, guest, naming};
@@ -17,7 +17,9 @@ use super::ps::shortened;
 use super::table::Table;
 use super::titles::{self, Titles};
 use super::view::AttachmentView;
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// Several endpoints are joined at once, and each wants the lowest name that is free.
 const RACES: usize = 32;

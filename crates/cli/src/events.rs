@@ -12,10 +12,12 @@ use model::{Error, Result, Timestamp};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde::de::DeserializeOwned;
 
-use super::args::{EventsArgs, Output};
+use super::args::EventsArgs;
 use super::output::{line, render};
 use super::table::Table;
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 pub(super) mod learned;
 

@@ -7,79 +7,22 @@ mod names;
 mod probe;
 pub(super) mod show;
 
-use clap::Args;
-use explain::{Carried, Follows, Netlink, Report, Trip, Verdict, walk};
+use explain::{Follows, Netlink, Report, Trip, Verdict, walk};
 use host::follow::Follow;
 use linux::follow::{self, State};
-use model::{Error, Protocol, Result};
+use model::Result;
 use netlink::Socket;
 
-use super::args::Output;
 use super::mapped::Mapped;
 use super::output::render;
-use super::{Answer, FOUND, HostContext};
+use crate::answer::{Answer, FOUND};
+use crate::args::explain::{ExplainArgs, Port};
+use crate::context::HostContext;
+use crate::output::Output;
 use ends::{Book, Found};
 
 /// The exit code where a hop cannot be judged.
 const UNJUDGED: u8 = 5;
-
-/// What `--help` says below the options.
-pub(super) const HELP: &str =
-    "A and B are containers of any runtime (NAME, RUNTIME/NAME, the start of an \
-    id, an address), `host`, `outside` or any other address; B is also a name of a network with names. \
-    The way there and back is followed in the kernel and the book: nothing is executed, changed or \
-    sent, but for --probe.
-
-Exits with 0 where A reaches B, 1 where it does not, 5 where a hop cannot be judged.
-
-Examples:
-  spoke explain web db 5432
-  spoke explain outside web 80        the host's port that leads to port 80 of web
-  spoke explain web outside           whether web gets out of this host
-  spoke explain web db 53/udp -o json
-  spoke explain --probe host web 80";
-
-#[derive(Debug, Args)]
-pub(super) struct ExplainArgs {
-    /// Who begins: a container (its name, RUNTIME/NAME, the start of its id, an address), host, outside
-    from: String,
-    /// Who is called: the same, any address, or a name of a network with names
-    to: String,
-    /// The port that is called, as 80, 80/udp; an echo request (ping) without
-    port: Option<Port>,
-    /// Also send one packet from there, and say what came back
-    #[arg(long, requires = "port")]
-    probe: bool,
-}
-
-/// A port and its protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Port(u16, Protocol);
-
-impl std::str::FromStr for Port {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let (port, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
-        let number = port.parse().ok().filter(|port| *port != 0);
-        let wrong = || {
-            let shown = model::text::shown(text);
-            Error::invalid(format!("port {shown:?} is not written as 80 or 80/udp"))
-        };
-        Ok(Self(number.ok_or_else(wrong)?, protocol.parse()?))
-    }
-}
-
-impl Port {
-    fn carried(port: Option<Self>) -> Carried {
-        match port {
-            None => Carried::Echo,
-            Some(Self(port, Protocol::Tcp)) => Carried::Tcp(port),
-            Some(Self(port, Protocol::Udp)) => Carried::Udp(port),
-            Some(Self(port, Protocol::Sctp)) => Carried::Sctp(port),
-        }
-    }
-}
 
 pub(super) fn run(
     wanted: &ExplainArgs,
@@ -206,19 +149,4 @@ fn follows(host_context: &HostContext) -> Option<Follows> {
 fn lost(from: &Found, to: &str, hops: Vec<explain::Hop>) -> Report {
     let (from, to) = (from.end.to_string(), to.to_owned());
     Report { from, to, called: None, verdict: Verdict::Fails, hops }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_read() {
-        let port = |text: &str| text.parse::<Port>().ok();
-        assert_eq!(port("80"), Some(Port(80, Protocol::Tcp)));
-        assert_eq!(port("53/udp"), Some(Port(53, Protocol::Udp)));
-        for wrong in ["", "0", "65536", "http", "80/", "80/icmp", "-1", "80/tcp/udp"] {
-            assert_eq!(port(wrong), None, "{wrong}");
-        }
-    }
 }

@@ -7,66 +7,23 @@ mod seen;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use clap::{Args, Subcommand};
 use host::follow::Follow;
 use linux::follow::{self, Followed, Judgement, State};
 use model::{Attachment, Error, Family, LinkKind, Passage, Phase, Protocol, Result};
 use netlink::Socket;
 use serde::Serialize;
 
-use super::args::Output;
 use super::mapped::Mapped;
 use super::output::render;
 use super::ports::{self, PublishedView};
 use super::table::Table;
 use super::titles::Titles;
-use super::{Answer, HostContext};
+use crate::answer::{Answer, sentence};
+use crate::args::firewall::FirewallCommand;
+use crate::context::HostContext;
+use crate::output::Output;
 use allowed::Source;
 use seen::Seen;
-
-/// What `spoke firewall` is asked.
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(super) enum FirewallCommand {
-    /// Show what is open, from where, and whether ufw or firewalld says otherwise
-    #[command(after_help = "REACH says who reaches a port as its network was made: any, lan (the \
-        subnets that the host is connected to), or local (this host). The columns of ufw and \
-        firewalld say from where they would let a program of this host be reached at that port; \
-        OBEYS which of them holds for the container's.
-
-Examples:
-  spoke firewall status
-  spoke firewall status -o json")]
-    Status,
-    /// Make published ports obey ufw or firewalld, as if programs of this host listened at them
-    #[command(after_help = "It holds from now on, for the ports of every runtime, for those that \
-        are published later, and after a reboot. Changes of the firewall hold within a second, as \
-        long as `spoke serve` runs. Where the firewall's rules cannot be read, published ports are \
-        shut. Connections that exist go on.
-
-Examples:
-  spoke firewall follow ufw
-  spoke firewall follow none")]
-    Follow(FollowArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct FollowArgs {
-    /// ufw, firewalld, or none
-    #[arg(value_parser = followed)]
-    firewall: Choice,
-}
-
-/// `None`: nothing is followed.
-#[derive(Clone, Copy, Debug)]
-struct Choice(Option<Followed>);
-
-fn followed(text: &str) -> Result<Choice> {
-    match text {
-        "none" => Ok(Choice(None)),
-        text => text.parse().map(|followed| Choice(Some(followed))),
-    }
-}
 
 pub(super) fn run(
     command: &FirewallCommand,
@@ -350,5 +307,5 @@ fn text(view: &StatusView) -> String {
     if let (Some(firewall), None) = (on, view.follow) {
         lines += &format!("  fix: spoke firewall follow {}\n", firewall.name);
     }
-    super::sentence(&lines) + "\n"
+    sentence(&lines) + "\n"
 }

@@ -12,10 +12,12 @@ use cni::Plugin;
 use model::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::args::{CniCommand, Output};
+use super::args::CniCommand;
 use super::output::render;
 use super::table::Table;
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 use disk::{Directory, Entry};
 
 /// The name of every plugin but the program itself, which is one too.

@@ -10,10 +10,13 @@ use std::net::IpAddr;
 use engine::Engine;
 use model::{Error, Holder, Network, NetworkName, OwnerName, Result, Space};
 
-use super::args::{IpamCommand, Output};
+use super::args::IpamCommand;
 use super::output::{names, render};
 use super::usage::{self, Taken};
-use super::{Answer, HostContext, findings, reference};
+use super::{findings, reference};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 pub(super) fn run(
     command: &IpamCommand,

@@ -1,7 +1,6 @@
 //! `spoke kurma`: pods, the networking pod that connects them, and images.
 
 mod abandon;
-pub(super) mod args;
 mod place;
 mod show;
 pub(super) mod unused;
@@ -20,10 +19,11 @@ use image::{AppName, Image, ImageId, Images, Locator};
 use model::{Error, Layer, Result};
 use serde_json::Value;
 
-use super::args::Output;
 use super::output::{names, render};
-use super::{Answer, HostContext};
-use args::KurmaCommand;
+use crate::answer::Answer;
+use crate::args::kurma::KurmaCommand;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// Where a host says how it resolves names.
 const RESOLVER: &str = "etc/resolv.conf";

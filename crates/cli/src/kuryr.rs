@@ -2,66 +2,23 @@
 
 mod import;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Subcommand;
 use model::{Error, Result};
 
-use super::args::{Output, Units};
 use super::docker::{self, probe};
+use super::stock;
 use super::units::{More, Set};
-use super::{Answer, HostContext, stock};
+use crate::answer::Answer;
+use crate::args::kuryr::KuryrCommand;
+use crate::context::HostContext;
+use crate::output::Output;
 
 const SOCKET: &[(&str, &str)] =
     &[("spoke-kuryr.socket", include_str!("../../../packaging/systemd/spoke-kuryr.socket"))];
 
 /// The unit that gets the socket, beside its own.
 const SERVICE: &str = "spoke.service";
-
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(super) enum KuryrCommand {
-    /// Let systemd hold the plugin's socket and run `spoke serve`
-    #[command(after_help = "Needs [kuryr] enabled = true in /etc/spoke/config.toml, and in \
-        [neutron] where the cloud is. Writes spoke-kuryr.socket, and what `spoke docker install` \
-        writes where that is missing. Another kuryr must have been stopped. \
-        Afterwards:
-
-  docker network create -d kuryr --ipam-driver kuryr --subnet 10.70.1.0/24 front
-  docker run --network front ...")]
-    Install {
-        #[command(flatten)]
-        units: Units,
-        /// Only write the files
-        #[arg(long)]
-        no_enable: bool,
-    },
-    /// Remove what `spoke kuryr install` wrote; networks stay
-    Uninstall {
-        #[command(flatten)]
-        units: Units,
-    },
-    /// Show whether Docker can reach the plugin
-    #[command(
-        after_help = "Exits with 1 when it cannot. Of the cloud it says only how many ports are ready for \
-        containers, and asks nobody there."
-    )]
-    Status {
-        #[command(flatten)]
-        units: Units,
-    },
-    /// Print what kuryr.conf comes to in /etc/spoke/config.toml
-    #[command(
-        after_help = "Who we are in the cloud is read from FILE itself, which must stay. What \
-        is not read is listed on standard error.\n\nExamples:
-  spoke kuryr import-config >> /etc/spoke/config.toml"
-    )]
-    ImportConfig {
-        /// kuryr-libnetwork's configuration
-        #[arg(default_value = "/etc/kuryr/kuryr.conf")]
-        file: PathBuf,
-    },
-}
 
 pub(super) fn run(
     command: &KuryrCommand,

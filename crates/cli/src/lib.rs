@@ -1,11 +1,13 @@
 //! The command line: what was typed is parsed once, each command answers with text and an exit
 //! code, and only [`run`] writes.
 
+mod answer;
 mod args;
 mod backup;
 mod claims;
 mod cni;
 mod container;
+mod context;
 mod denied;
 mod dhcp;
 mod dns;
@@ -53,96 +55,19 @@ mod yaml;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use ::docker::api::Container;
-use ::host::cloud::Listed;
-use ::host::dataplane::Foreign;
-use ::host::facts::HostFacts;
-use ::host::kurma::Host;
 use ::host::standard;
 use ::host::standard::exit_code;
-use ::neutron::Neutron;
 use clap::error::{ContextKind, ContextValue};
-use engine::Engine;
-use model::{Backend, Kind, PortMap, Result, Timestamp};
+use model::{Kind, Result};
 
-use args::{Cli, Command, Output};
+use answer::Answer;
+pub use answer::sentence;
+use args::{Cli, Command};
 pub use cni::run_tool;
+pub use context::{HostContext, Report};
 pub use shown::content;
 pub use summary::{clashes, finding, pools};
-
-/// Everything outside the process that commands read or change.
-pub struct HostContext<'a> {
-    /// Opens the store; called only by commands that need it.
-    pub engine: &'a dyn Fn() -> Result<Engine<'a>>,
-    /// The kernel's links, routes and packet filter of this host.
-    pub facts: &'a dyn Fn() -> Result<HostFacts>,
-    /// The program that listens on a port of this host.
-    pub taken: &'a dyn Fn(&PortMap) -> linux::Taken,
-    /// The root of the file system: `/`, or a test's directory.
-    pub root: PathBuf,
-    /// The running executable, which `cni install` copies.
-    pub executable: PathBuf,
-    /// Where the daemon's sockets are.
-    pub runtime: PathBuf,
-    /// The directories that the book is kept in.
-    pub store: Vec<PathBuf>,
-    /// The packet filter that new networks use.
-    pub backend: Backend,
-    /// The time.
-    pub now: Timestamp,
-    /// The socket at which Docker calls.
-    pub socket: PathBuf,
-    /// The networking pod.
-    pub kurma: Host,
-    /// Whether this host resolves names of its networks.
-    pub names_host: bool,
-    /// The socket at which Docker calls the plugin kuryr, where that is served.
-    pub kuryr: Option<PathBuf>,
-    /// Neutron, where this host is configured for one.
-    pub neutron: &'a dyn Fn() -> Result<Option<Arc<Neutron>>>,
-    /// The ids of the networks that the Docker Engines of this host list; `None` where not all of them
-    /// answer, or none is asked.
-    pub listed: &'a dyn Fn() -> Option<Listed>,
-    /// The third-party Docker plugins.
-    pub foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
-    /// The running containers of each Docker Engine of this host, `NotFound` where there is none; called only where
-    /// Docker maps ports, or these are listed.
-    pub running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
-    /// Reports the changes of attachments' records, for commands that follow them.
-    pub watch: &'a dyn Fn() -> Result<store::Watch>,
-    /// Where the daemon writes what happens.
-    pub events: PathBuf,
-    /// Runs the daemon until it is stopped.
-    pub serve: &'a dyn Fn() -> Result<()>,
-    /// Calls the service manager of this host; `None` where there is none.
-    pub systemctl: Option<&'a Report<'a>>,
-}
-
-/// Calls another program.
-pub type Report<'a> = dyn Fn(&[&str]) -> Result<()> + 'a;
-
-/// The output of a command.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Answer {
-    /// For standard output.
-    text: String,
-    /// For standard error, one line each.
-    notes: Vec<String>,
-    /// The exit code.
-    code: u8,
-}
-
-impl Answer {
-    fn text(text: String) -> Self {
-        Self { text, ..Self::default() }
-    }
-}
-
-/// The exit code of a check that found something.
-const FOUND: u8 = 1;
 
 /// Runs the command that `args` names (its own name first) and returns the exit code.
 pub fn run(
@@ -180,11 +105,6 @@ fn written(written: Result<bool>, code: u8, err: &mut dyn Write) -> u8 {
     }
 }
 
-/// An error that quotes a third party must not control the terminal.
-pub fn sentence(text: &impl std::fmt::Display) -> String {
-    text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
-}
-
 fn refuse(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = usage.render().to_string();
     if usage.use_stderr() {
@@ -214,7 +134,7 @@ fn bounded(usage: &clap::Error, text: String) -> String {
 }
 
 fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Result<Answer> {
-    cli.output.refuse_routes(&cli.command)?;
+    cli.refuse_routes()?;
     match &cli.command {
         Command::Serve => (host_context.serve)().map(|()| Answer::default()),
         Command::Dhcp(command) => dhcp::run(command, cli.output, host_context),

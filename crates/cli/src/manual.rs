@@ -9,8 +9,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use model::{Error, Result};
 
-use super::Answer;
 use super::args::Cli;
+use crate::answer::Answer;
 
 /// What stands before the examples of a command's help.
 const EXAMPLES: &str = "Examples:";

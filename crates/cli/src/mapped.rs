@@ -8,7 +8,7 @@ use model::{
     Alias, AliasId, ContainerId, Kind, NetworkName, OwnerName, PortMap, Publisher, Runtime,
 };
 
-use super::HostContext;
+use crate::context::HostContext;
 
 /// The ports that Docker maps.
 #[derive(Debug, Default)]

@@ -4,17 +4,21 @@ mod cloud;
 pub(super) mod connect;
 mod set;
 
+use ::host::facts::HostFacts;
 use ::host::standard::exit_code;
 use engine::Engine;
 use model::{Alias, Error, Kind, Network, NetworkName, Result};
 
 use super::args::{
-    CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs, no_value,
+    CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, RmArgs, no_value,
 };
 use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
-use super::{Answer, HostContext, claims, draft, host};
+use super::{claims, draft, host};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// What `network ls` calls drivers, besides Docker plugins.
 const DRIVERS: [&str; 12] = [
@@ -209,7 +213,7 @@ fn warnings(network: &Network, host_context: &HostContext) -> Vec<String> {
 }
 
 /// Routes of this host that the network's subnets take the place of.
-fn hidden(network: &Network, facts: &super::HostFacts) -> Vec<String> {
+fn hidden(network: &Network, facts: &HostFacts) -> Vec<String> {
     // On a parent's segment the subnet is that segment's own; a tenant's is not this host's.
     let is_of_parent = network.wiring.link.as_ref().is_some_and(|it| it.kind.parent().is_some());
     if is_of_parent || network.wiring.address_space.is_some() {

@@ -10,9 +10,9 @@ use model::{AliasId, Error, Result};
 use neutron::Neutron;
 use neutron::reconcile::{Breadth, Facts, Fate, Orphan, Removed, Thing};
 
-use super::HostContext;
 use super::args::GcArgs;
 use super::view::FindingView;
+use crate::context::HostContext;
 
 /// The findings, and their remedies. The daemon waits a minute between its two checks; here the
 /// second one follows at once, and what is younger than that is left to the daemon.

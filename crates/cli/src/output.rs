@@ -1,13 +1,40 @@
 //! Writes a result as a table, JSON, YAML or by a template.
 
+use clap::{Args, ValueEnum};
 use model::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 use template::{Dialect, Template};
 
-use super::args::{Listing, Output};
 use super::table::{Table, clean};
 use super::yaml;
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    Table,
+    Json,
+    Yaml,
+    /// Only `spoke host routes`: for FRR.
+    #[value(hide = true)]
+    Frr,
+    /// Only `spoke host routes`: for BIRD.
+    #[value(hide = true)]
+    Bird,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Listing {
+    /// Print only names
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    /// Do not shorten anything
+    #[arg(long)]
+    pub(super) no_trunc: bool,
+    /// Print each row by a template: 'table', 'json', '{{.Name}}', 'table {{.Name}}\t{{.Driver}}'
+    #[arg(long, value_name = "TEMPLATE")]
+    pub(super) format: Option<String>,
+}
 
 /// A result as a table, JSON or YAML.
 pub(super) fn render(

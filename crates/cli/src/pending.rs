@@ -4,9 +4,9 @@ use host::views::debtor;
 use model::{Error, Result};
 use remote::{DeadEnd, PendingCleanup, Urgency};
 
-use super::HostContext;
 use super::args::GcArgs;
 use super::view::FindingView;
+use crate::context::HostContext;
 
 /// Carries out pending cleanups, or only shows them.
 pub(super) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {

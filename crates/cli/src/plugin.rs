@@ -1,6 +1,5 @@
 //! `spoke plugin`: tests third-party plugins, and writes down what engines and plugins say.
 
-pub(super) mod args;
 mod target;
 
 use std::io::Write;
@@ -9,11 +8,12 @@ use std::sync::Mutex;
 use model::{Error, Ipv4Net, Result};
 use serde::Serialize;
 
-use super::args::Output;
 use super::output::render;
 use super::table::Table;
-use super::{Answer, FOUND, HostContext};
-use args::{PluginCommand, RecordArgs, ReplayArgs, TestArgs};
+use crate::answer::{Answer, FOUND};
+use crate::args::plugin::{PluginCommand, RecordArgs, ReplayArgs, TestArgs};
+use crate::context::HostContext;
+use crate::output::Output;
 use conformance::{CniTestSpec, PluginTestSpec, Recorder, Report, Row, Verdict};
 
 pub(super) fn run(

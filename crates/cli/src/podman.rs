@@ -4,53 +4,19 @@
 mod containers_conf;
 mod place;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args, Subcommand};
 use model::{Error, Result};
 use serde::Serialize;
 
-use super::args::Output;
 use super::output::render;
 use super::table::Table;
-use super::{Answer, FOUND, HostContext};
+use crate::answer::{Answer, FOUND};
+use crate::args::podman::PodmanCommand;
+use crate::context::HostContext;
+use crate::output::Output;
 use containers_conf::{ContainersConf, Snippet};
 use place::{Place, State};
-
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(super) enum PodmanCommand {
-    /// Put Spoke where netavark looks for plugins
-    #[command(after_help = "Makes DIRECTORY/spoke a link to this program. Where Podman does not \
-        look in DIRECTORY by itself, a file in /etc/containers/containers.conf.d says that it \
-        should. Afterwards:
-
-  podman network create -d spoke front
-  podman run --network front ...")]
-    Install {
-        #[command(flatten)]
-        plugins: PluginDirectory,
-    },
-    /// Remove what `spoke podman install` made; networks stay
-    Uninstall {
-        #[command(flatten)]
-        plugins: PluginDirectory,
-    },
-    /// Show whether Podman finds Spoke
-    #[command(after_help = "Exits with 1 when it does not.")]
-    Status {
-        #[command(flatten)]
-        plugins: PluginDirectory,
-    },
-}
-
-// The directory of netavark's plugins.
-#[derive(Debug, Args)]
-pub(super) struct PluginDirectory {
-    /// The directory of netavark's plugins
-    #[arg(long, default_value = "/usr/local/lib/netavark", value_name = "DIRECTORY")]
-    dir: PathBuf,
-}
 
 pub(super) fn run(
     command: &PodmanCommand,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result, Runtime};
 use serde::Serialize;
 
-use super::args::{Output, PortsArgs};
+use super::args::PortsArgs;
 use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::ps::shortened;
@@ -15,7 +15,9 @@ use super::table::Table;
 use super::titles::entitle;
 use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// The publisher of ports that Docker maps by itself.
 pub(super) const BY_DOCKER: &str = "docker";

@@ -9,13 +9,15 @@ use model::{
     Result, Timestamp,
 };
 
-use super::args::{Output, PsArgs};
+use super::args::PsArgs;
 use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::table::Table;
 use super::titles::Titles;
 use super::view::{AttachmentView, PortView};
-use super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// How much of a container's id people need.
 const SHORT: usize = 12;

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use cni::reference::{Boot, HeldFile, NETWORKS, RESULTS};
 use model::{Ipam, Network};
 
-use super::HostContext;
+use crate::context::HostContext;
 
 /// Whether the container that a file names still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@ use clap::CommandFactory;
 use model::{Error, Result};
 use serde::Serialize;
 
-use super::Answer;
-use super::args::{Cli, Output};
+use super::args::Cli;
 use super::output::render;
+use crate::answer::Answer;
+use crate::output::Output;
 
 #[derive(Serialize)]
 struct Version {

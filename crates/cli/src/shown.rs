@@ -16,7 +16,8 @@ use page::{Content, Numbered, View};
 
 use super::mapped::Mapped;
 use super::titles::Titles;
-use super::{HostContext, doctor, ipam, ports, ps, summary};
+use super::{doctor, ipam, ports, ps, summary};
+use crate::context::HostContext;
 
 /// A part of the list has so many ports.
 const PORTS: usize = 500;

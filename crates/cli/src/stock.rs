@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::Subcommand;
 use host::cloud::PASSED_OVER;
 use host::time::{ago, rfc3339};
 use model::{Error, ResourceRef, Result, Timestamp};
@@ -13,39 +12,10 @@ use serde::Serialize;
 
 use super::output::render;
 use super::table::Table;
-use super::{Answer, HostContext, Output};
-
-/// The commands of `spoke neutron`.
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(super) enum NeutronCommand {
-    /// Ports that are made ahead of need
-    #[command(subcommand)]
-    Stock(StockCommand),
-}
-
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(super) enum StockCommand {
-    /// List the ports that are ready for containers, by network and kind
-    #[command(
-        after_help = "READY ports wait for a container, those IN USE have one, RETURNED ones \
-        came back and are made like new. WANTED is how long ago a container wanted one: a dash means \
-        that no more are made.\n\nExamples:
-  spoke neutron stock ls
-  spoke neutron stock ls -o json"
-    )]
-    Ls,
-    /// Delete the ports that are ready, of these networks or of all
-    #[command(after_help = "No more are made until the next container wants one. Ports that \
-        containers have stay.\n\nExamples:
-  spoke neutron stock drain
-  spoke neutron stock drain private")]
-    Drain {
-        /// Neutron's networks, by id or name
-        networks: Vec<ResourceRef>,
-    },
-}
+use crate::answer::Answer;
+use crate::args::neutron::{NeutronCommand, StockCommand};
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// Ports of one kind, as they are shown.
 #[derive(Debug, Serialize)]

@@ -9,7 +9,8 @@ use model::{Network, Result};
 
 use super::titles::Titles;
 use super::usage::{self, Taken};
-use super::{HostContext, doctor, findings};
+use super::{doctor, findings};
+use crate::context::HostContext;
 
 /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
 pub fn clashes<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> Result<BTreeSet<String>> {

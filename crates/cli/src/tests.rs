@@ -34,7 +34,8 @@ use model::{
 use store::Memory;
 use tempfile::TempDir;
 
-use super::{HostContext, run};
+use super::run;
+use crate::context::HostContext;
 
 /// 2026-11-18T12:00:00Z
 const NOW: u64 = 1_795_003_200;

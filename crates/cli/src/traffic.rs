@@ -14,8 +14,10 @@ use std::io::Write;
 
 use model::Result;
 
-use super::args::{Output, TrafficCommand};
-use super::{Answer, HostContext};
+use super::args::TrafficCommand;
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 pub(super) fn run(
     command: &TrafficCommand,

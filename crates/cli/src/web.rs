@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use host::standard;
 use host::web::http::{Connection, HttpListener};
 use host::web::{self, Refusal, Request};
@@ -16,18 +15,11 @@ use model::{Error, Result};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 
-use super::args::Output;
 use super::output::render;
-use super::{Answer, HostContext};
-
-/// The help's end.
-pub(super) const HELP: &str = "`spoke serve` makes the page. This command prints a URL of this \
-host's loopback address with a new token, for any browser here; without the token nobody gets in, \
-and it is worth nothing when the command has ended. The page reads and changes nothing.
-
-Examples:
-  spoke web
-  ssh -t -L 9180:127.0.0.1:9180 HOST sudo spoke web --port 9180      from another host";
+use crate::answer::Answer;
+use crate::args::web::WebArgs;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// The token's length, in bytes.
 const TOKEN: usize = 24;
@@ -38,13 +30,6 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// How often the client is looked at meanwhile.
 const GLANCE: Duration = Duration::from_millis(200);
-
-#[derive(Debug, Args)]
-pub(super) struct WebArgs {
-    /// The port; a free one unless given
-    #[arg(long, default_value_t = 0, value_name = "PORT", hide_default_value = true)]
-    port: u16,
-}
 
 #[derive(Serialize)]
 struct WebView {

@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use model::{ContainerId, LabelFilter, NetworkName, Runtime};
 
-use super::Listing;
 use super::connect::{JoinedArgs, MadeArgs, quoted};
+use crate::output::Listing;
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]

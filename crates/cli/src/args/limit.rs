@@ -3,7 +3,7 @@
 use clap::Args;
 use model::{AmendmentPart, Bandwidth, NetworkName, Period, Quota, Rate};
 
-use super::Listing;
+use crate::output::Listing;
 
 /// Bits that pass at once, at least: what a large packet of the kernel's has.
 const BURST: u64 = 64 * 1024 * 8;

@@ -8,7 +8,8 @@ use engine::HostPort;
 use model::{LabelFilter, NetworkName, PortMap, Protocol};
 
 use super::connect::published;
-use super::{Listing, label_filter};
+use super::label_filter;
+use crate::output::Listing;
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]

@@ -6,9 +6,10 @@ use names::{Place, reverse_domain};
 use netlink::{At, Socket};
 use serde::Serialize;
 
-use crate::args::Output;
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 use crate::output::render;
-use crate::{Answer, HostContext};
 
 /// How names are resolved on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

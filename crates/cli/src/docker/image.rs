@@ -6,9 +6,11 @@ use image::build::{self, Recipe};
 use model::{Error, Result};
 use serde::Serialize;
 
-use super::super::args::{ImageArgs, Output};
+use super::super::args::ImageArgs;
 use super::super::output::render;
-use super::super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// An image that was made.
 #[derive(Serialize)]

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use model::{Error, Result};
 
-use super::super::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::context::HostContext;
 
 const CONFIG: &str = include_str!("../../../../packaging/plugin/config.json");
 

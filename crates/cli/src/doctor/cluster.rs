@@ -6,8 +6,8 @@ use host::hosts::{self, Ask, Reply};
 use host::standing;
 use host::time::{self, rfc3339};
 
-use super::Check;
-use crate::HostContext;
+use super::check::Check;
+use crate::context::HostContext;
 
 pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
     let Some(state) = host_context.store.last() else { return Vec::new() };

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::super::HostContext;
-use super::Check;
+use super::check::Check;
+use crate::context::HostContext;
 
 pub(super) fn stores(host_context: &HostContext) -> Vec<Check> {
     host_context.store.iter().map(|directory| store(directory)).collect()

@@ -9,8 +9,8 @@ use kurma::{PodId, PodNetworks, Pods};
 use model::{Error, Result};
 use rustix::process::geteuid;
 
-use super::{Check, parameter};
-use crate::HostContext;
+use super::check::{Check, parameter};
+use crate::context::HostContext;
 
 /// The settings that forbid users to have namespaces.
 const FORBIDDEN: [(&str, &str); 3] = [

@@ -2,8 +2,9 @@
 
 use model::Network;
 
-use super::Check;
-use crate::{HostContext, pending};
+use super::check::Check;
+use crate::context::HostContext;
+use crate::pending;
 
 pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Check> {
     let mut checks = Vec::new();

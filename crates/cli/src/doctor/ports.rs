@@ -2,8 +2,8 @@
 
 use model::{Attachment, Phase, PortMap};
 
-use super::super::HostContext;
-use super::Check;
+use super::check::Check;
+use crate::context::HostContext;
 
 /// Ports on which a process of this host listens, although they lead to a container.
 pub(super) fn checks(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check> {

@@ -8,8 +8,9 @@ use linux::Exposed;
 use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
 
 use super::super::claims::{self, Owner};
-use super::super::{HostContext, findings};
-use super::{Check, parameter};
+use super::super::findings;
+use super::check::{Check, parameter};
+use crate::context::HostContext;
 
 /// The default MTU of Ethernet devices, in bytes.
 const ETHERNET_MTU: u32 = 1500;

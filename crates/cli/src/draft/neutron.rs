@@ -6,8 +6,8 @@ use model::{Error, Ipam, LinkKind, NEUTRON_PREFIX, Network, Result};
 use spec::{NEUTRON_KEYS, NetworkSpec, NeutronOptions, neutron};
 
 use super::frame;
-use crate::HostContext;
 use crate::args::{CreateArgs, Driver};
+use crate::context::HostContext;
 
 /// How options are given.
 const FLAG: &str = "--opt";

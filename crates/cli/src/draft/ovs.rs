@@ -9,8 +9,8 @@ use neutron::ovsdb::Datapath;
 use spec::ovs::{self, OVS_PREFIX, OvsTexts};
 use spec::{Frame, NetworkSpec};
 
-use crate::HostContext;
 use crate::args::{CreateArgs, Driver, IpamDriver};
+use crate::context::HostContext;
 
 /// The requested network, if it is a segment of Open vSwitch.
 pub(super) fn network(

@@ -6,8 +6,8 @@ use model::{Error, Ipam, LinkKind, Network, Result};
 use spec::NetworkSpec;
 
 use super::frame;
-use crate::HostContext;
 use crate::args::{CreateArgs, Driver};
+use crate::context::HostContext;
 
 /// The network that is asked for, if plugins make it. Its list is read once: what becomes of the
 /// file later does not concern the network.

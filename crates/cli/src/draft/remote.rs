@@ -14,8 +14,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use spec::NetworkSpec;
 
 use super::{foreign, frame};
-use crate::HostContext;
 use crate::args::{CreateArgs, Driver, IpamDriver, ScopeName};
+use crate::context::HostContext;
 
 /// libnetwork's names of Spoke's own address book, of no IPAM driver, and of no network driver.
 const DEFAULT: &str = "default";

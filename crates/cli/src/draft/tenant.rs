@@ -3,8 +3,8 @@
 use engine::Occupancy;
 use model::{AddressSpace, Error, Result, Space};
 
-use crate::HostContext;
 use crate::args::{CreateArgs, Driver, IpamDriver};
+use crate::context::HostContext;
 
 /// The subnets in use in the space. Those that this host routes are in another.
 pub(super) fn taken(host_context: &HostContext, space: &AddressSpace) -> Result<Occupancy> {

@@ -3,7 +3,11 @@
 use model::{EgressRule, Fence, Result};
 use serde::Serialize;
 
-use super::{Answer, FOUND, HostContext, Output, TestArgs, allows, fenced, own};
+use super::{allows, fenced, own};
+use crate::answer::{Answer, FOUND};
+use crate::args::egress::TestArgs;
+use crate::context::HostContext;
+use crate::output::Output;
 use crate::output::render;
 use crate::table::Table;
 

@@ -1,6 +1,5 @@
 //! The rules of one container, which hold instead of those of its network.
 
-use clap::Args;
 use engine::Engine;
 use host::denied::Denied;
 use host::time::rfc3339;
@@ -11,30 +10,12 @@ use model::{
 use netlink::Socket;
 use serde::Serialize;
 
-use crate::args::Output;
+use crate::answer::Answer;
+use crate::args::egress::SetArgs;
 use crate::container::{Called, attachments, waiting};
+use crate::context::HostContext;
+use crate::output::Output;
 use crate::output::names;
-use crate::{Answer, HostContext};
-
-#[derive(Debug, Args)]
-pub(crate) struct SetArgs {
-    /// The network; of a container it may be left out
-    #[arg(value_name = "NETWORK")]
-    first: Option<String>,
-    /// Names, *. names, addresses and subnets with ports, between commas; or none
-    #[arg(value_name = "RULES")]
-    second: Option<String>,
-    /// Of this container alone, instead of what the network says
-    #[arg(long, value_name = "CONTAINER")]
-    container: Option<String>,
-    /// What the network says holds for the container again
-    #[arg(long, requires = "container")]
-    inherit: bool,
-    /// Nothing leaves while another program has flushed the packet filter, either: of the whole network. It stays
-    /// so until --inherit
-    #[arg(long, requires = "container", conflicts_with = "inherit")]
-    strict: bool,
-}
 
 /// What is to be set.
 pub(super) enum Wanted<'a> {

@@ -7,8 +7,8 @@ use host::denied::Denied;
 use host::event::Event;
 use model::Runtime;
 
-use super::super::HostContext;
 use super::reported;
+use crate::context::HostContext;
 
 /// The names of Docker's containers by the ids of their endpoints.
 type Names = HashMap<String, String>;

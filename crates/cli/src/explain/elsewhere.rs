@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use explain::Elsewhere;
 use host::hosts::{self, Ask, HostView, Reply};
 
-use crate::HostContext;
+use crate::context::HostContext;
 use crate::dns::is_in_cluster;
 
 /// None where this host is in no cluster, or its daemon does not answer: the walk ends at the bridge then.

@@ -8,7 +8,7 @@ use explain::{Netlink, Report};
 use model::{Error, Protocol, Result};
 
 use super::ends::Book;
-use super::{ExplainArgs, Port};
+use crate::args::explain::{ExplainArgs, Port};
 
 /// How long an answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,25 +5,7 @@ use std::path::{Path, PathBuf};
 use cluster::Access;
 use model::{Error, Result};
 
-// Comments that document this type would be taken for the command's own.
-#[derive(Debug, clap::Args)]
-pub(super) struct AccessArgs {
-    /// The authorities of etcd's certificate, in PEM; those of this host unless given
-    #[arg(long, value_name = "FILE")]
-    etcd_ca: Option<PathBuf>,
-    /// The certificate of this host for etcd, in PEM
-    #[arg(long, value_name = "FILE", requires = "etcd_key")]
-    etcd_cert: Option<PathBuf>,
-    /// Its key, in PEM
-    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
-    etcd_key: Option<PathBuf>,
-    /// The user of etcd
-    #[arg(long, value_name = "NAME", requires = "etcd_password")]
-    etcd_user: Option<String>,
-    /// A file with the user's password
-    #[arg(long, value_name = "FILE", requires = "etcd_user")]
-    etcd_password: Option<PathBuf>,
-}
+use crate::args::host::AccessArgs;
 
 impl AccessArgs {
     /// With files as the daemon, which has another directory, has to name them.

@@ -5,9 +5,11 @@ use host::hosts::{self, Ask, Reply, Wanted};
 use model::{Error, Kind, NetworkName, Placement, Result};
 
 use super::unexpected;
+use crate::answer::Answer;
 use crate::args::CreateArgs;
+use crate::context::HostContext;
+use crate::output::Output;
 use crate::output::names;
-use crate::{Answer, HostContext, Output};
 
 /// `spoke network create --hosts`.
 pub(crate) fn create_network(

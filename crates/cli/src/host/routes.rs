@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use host::hosts::HostRoute;
 use model::Result;
 
+use crate::answer::Answer;
+use crate::output::Output;
 use crate::output::render;
 use crate::table::Table;
-use crate::{Answer, Output};
 
 pub(super) fn answer(routes: &[HostRoute], output: Output) -> Result<Answer> {
     let text = match output {

@@ -5,7 +5,8 @@ use model::Result;
 
 use super::super::output::render;
 use super::super::table::Table;
-use super::super::{Answer, Output};
+use crate::answer::Answer;
+use crate::output::Output;
 
 pub(super) fn answer(rtts: &[HostRtt], output: Output) -> Result<Answer> {
     let text = render(output, &rtts, || {

@@ -8,7 +8,8 @@ use engine::Engine;
 use model::{Error, Holder, Network, NetworkName, Reservation, Result, Space};
 
 use super::space;
-use crate::{HostContext, reference};
+use crate::context::HostContext;
+use crate::reference;
 
 /// Everything that keeps an address.
 struct Keeping {

@@ -7,14 +7,16 @@ use engine::Engine;
 use host::time::{ago, rfc3339};
 use model::{Error, Holder, IpNet, NetworkName, Pool, Result, Space};
 
-use super::super::args::Output;
 use super::super::output::render;
+use super::super::ps;
 use super::super::table::Table;
 use super::super::titles::Titles;
 use super::super::usage::{self, Taken};
 use super::super::view::{AddressView, BookView, PoolView};
-use super::super::{Answer, HostContext, ps};
 use super::taken;
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 mod whose;
 

@@ -7,9 +7,11 @@ use ::kurma::{NetworkingPod, PodId, Pods};
 use host::standard::exit_code;
 use model::{AttachmentId, ContainerId, Result};
 
-use crate::args::Output;
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::findings;
+use crate::output::Output;
 use crate::view::FindingView;
-use crate::{Answer, HostContext, findings};
 
 pub(super) fn run(
     pods: &Pods<'_>,

@@ -9,10 +9,11 @@ use image::build::{self, Extra, Recipe};
 use model::{Error, Result};
 use serde::Serialize;
 
-use super::args::BuildArgs;
-use crate::args::Output;
+use crate::answer::Answer;
+use crate::args::kurma::BuildArgs;
+use crate::context::HostContext;
+use crate::output::Output;
 use crate::output::{names, render};
-use crate::{Answer, HostContext};
 
 /// The executables of a plugin.
 const EXECUTABLES: [&str; 3] = ["add", "del", "setup"];

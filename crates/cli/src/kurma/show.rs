@@ -9,8 +9,8 @@ use kurma::pod::{Listed, Record};
 use model::Result;
 use serde_json::{Value, json};
 
-use crate::Answer;
-use crate::args::Output;
+use crate::answer::Answer;
+use crate::output::Output;
 use crate::output::render;
 use crate::table::Table;
 

@@ -4,8 +4,8 @@ use kurma::Directories;
 use kurma::exec_cni::{self, Fate, Unused};
 use model::Result;
 
-use crate::HostContext;
 use crate::args::GcArgs;
+use crate::context::HostContext;
 use crate::view::FindingView;
 
 /// The findings, and their remedies. The daemon waits a minute between its two checks; here the

@@ -7,7 +7,7 @@ use std::path::Path;
 use model::{Error, Result};
 use neutron::config::Sources;
 
-use super::super::Answer;
+use crate::answer::Answer;
 
 /// The sections for config.toml, and notes about what is not read.
 pub(super) fn import(file: &Path) -> Result<Answer> {

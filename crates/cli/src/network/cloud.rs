@@ -5,7 +5,7 @@ use engine::Engine;
 use host::cloud::{cloud_of, facts};
 use model::{AliasId, Network, NetworkName, Result};
 
-use crate::HostContext;
+use crate::context::HostContext;
 
 /// Removes a network that a Docker Engine had made; `false` where it is none, or an engine may
 /// still have it and the user does not force it.

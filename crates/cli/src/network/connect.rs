@@ -19,10 +19,13 @@ use model::{
 
 use naming::Moved;
 
-use crate::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, Output};
+use crate::answer::Answer;
+use crate::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs};
+use crate::context::HostContext;
+use crate::output::Output;
 use crate::output::{names, render};
+use crate::titles;
 use crate::view::AttachmentView;
-use crate::{Answer, HostContext, titles};
 
 /// The prefix of interface names where none is given.
 const PREFIX: &str = "eth";

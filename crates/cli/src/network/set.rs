@@ -2,9 +2,12 @@
 
 use model::{Error, NetworkChange, NetworkName, Result, Runtime};
 
-use crate::args::{Output, RenameArgs, SetArgs};
+use crate::answer::Answer;
+use crate::args::{RenameArgs, SetArgs};
+use crate::context::HostContext;
+use crate::host;
+use crate::output::Output;
 use crate::output::names;
-use crate::{Answer, HostContext, host};
 
 pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     if let Some((option, instead)) = wanted.fixed.0 {

@@ -6,7 +6,7 @@ use ::remote::address::{Address, Trust, Url};
 use ::remote::discover::Places;
 use model::{Error, Result};
 
-use super::super::HostContext;
+use crate::context::HostContext;
 
 /// The directories in which engines search plugins: sockets, then descriptions.
 const SOCKETS: &str = "run/docker/plugins";

@@ -8,9 +8,10 @@ use model::{Error, Holder, Network, Pool, Result};
 use page::shown::{Addresses, Part, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
+use crate::context::HostContext;
+use crate::ipam;
 use crate::titles::Titles;
 use crate::usage::{self, Taken as InUse};
-use crate::{HostContext, ipam};
 
 /// A part of the list has so many pools.
 const MOST: usize = 12;

@@ -9,7 +9,7 @@ use page::shown::{Attachment, Container, Containers, Part, Port};
 use page::{Content, Filter, Numbered};
 
 use super::{Book, Filled, LAST, events};
-use crate::HostContext;
+use crate::context::HostContext;
 use crate::ports::PublishedView;
 use crate::view::AttachmentView;
 

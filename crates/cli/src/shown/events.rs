@@ -8,7 +8,7 @@ use host::time::rfc3339;
 use model::Timestamp;
 use page::shown::{Day, Event, Events, Part};
 
-use crate::HostContext;
+use crate::context::HostContext;
 use crate::events::{learned, reported};
 
 /// A part of the list has so many events.

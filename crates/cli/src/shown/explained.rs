@@ -10,8 +10,9 @@ use model::{NetworkName, Result, Timestamp};
 use page::shown::{Explained, Explanation, Hop, Part, Refusal, Refusals};
 use page::{Asked, Content};
 
+use crate::context::HostContext;
+use crate::denied;
 use crate::explain::{asked, show};
-use crate::{HostContext, denied};
 
 /// No more names are offered: a browser shows them in one list.
 const CHOICES: usize = 1000;

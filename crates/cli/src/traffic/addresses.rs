@@ -9,9 +9,9 @@ use model::{Result, Runtime};
 use netlink::Socket;
 use traffic::{Addresses, Party};
 
-use super::super::HostContext;
 use super::super::ps::shortened;
 use super::known::Known;
+use crate::context::HostContext;
 
 /// How often Docker is asked again at most.
 const AGAIN: Duration = Duration::from_secs(5);

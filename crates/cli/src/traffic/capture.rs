@@ -23,12 +23,14 @@ use traffic::Addresses;
 use traffic::capture::pcapng::{self, Record};
 use traffic::capture::{Filter, Packet};
 
-use super::super::args::{CaptureArgs, Output};
+use super::super::args::CaptureArgs;
 use super::super::table::clean;
-use super::super::{Answer, HostContext};
 use super::known::{self, Known};
 use super::port::{self, Port};
 use super::summary;
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// How often the container is looked for while nothing comes.
 const GLANCE: Duration = Duration::from_millis(500);

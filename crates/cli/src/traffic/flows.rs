@@ -13,15 +13,17 @@ use serde::Serialize;
 use traffic::flow::{End, Ends, Flow, Place};
 use traffic::{Addresses, Party};
 
-use super::super::args::{FlowsArgs, Output};
+use super::super::args::FlowsArgs;
 use super::super::output::{line, render};
 use super::super::ps::shortened;
 use super::super::table::Table;
-use super::super::{Answer, HostContext};
 use super::addresses::Directory;
 use super::known::{self, Known};
 use super::summary::instant;
 use super::unit::short;
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// Whether the kernel counts what each connection carries.
 const COUNTING: &str = "/proc/sys/net/netfilter/nf_conntrack_acct";

@@ -7,7 +7,7 @@ use engine::port::{Key, Record};
 use model::{Attachment, AttachmentId, Error, Layer, NetworkName, Result};
 use store::{Changed, Watch};
 
-use super::super::HostContext;
+use crate::context::HostContext;
 
 /// The records of all attachments.
 pub(super) struct Known {

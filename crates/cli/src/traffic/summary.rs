@@ -8,8 +8,8 @@ use serde::Serialize;
 use traffic::capture::Packet;
 use traffic::flow::protocol;
 
-use super::super::args::Output;
 use super::super::output::{line, render};
+use crate::output::Output;
 
 /// A packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

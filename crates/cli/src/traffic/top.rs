@@ -11,14 +11,16 @@ use netlink::Counters;
 use serde::Serialize;
 use traffic::rate::{Rates, Snapshot, sum};
 
-use super::super::args::{By, Output, Sort, TopArgs};
+use super::super::args::{By, Sort, TopArgs};
 use super::super::output::render;
 use super::super::ps::shortened;
 use super::super::table::Table;
-use super::super::{Answer, HostContext};
 use super::known::{self, Known};
 use super::screen;
 use super::unit::short;
+use crate::answer::Answer;
+use crate::context::HostContext;
+use crate::output::Output;
 
 mod interfaces;
 mod ports;

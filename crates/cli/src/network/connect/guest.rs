@@ -10,8 +10,10 @@ use model::{
 
 use super::naming::{self, Moved};
 use super::{addresses, refuse_apart, shown};
-use crate::args::{ConnectArgs, Output, TapArgs};
-use crate::{Answer, HostContext};
+use crate::answer::Answer;
+use crate::args::{ConnectArgs, TapArgs};
+use crate::context::HostContext;
+use crate::output::Output;
 
 /// Accounts of the host, below its root.
 const USERS: &str = "etc/passwd";

@@ -37,67 +37,67 @@ pub(crate) enum PluginCommand {
 pub(crate) struct TestArgs {
     /// A socket, a .spec, a URL (unix://, tcp://), or the name of an installed plugin
     #[arg(value_name = "PLUGIN")]
-    pub(super) target: Option<String>,
+    pub(crate) target: Option<String>,
     /// Test a CNI plugin instead: DIRECTORY/TYPE, or DIRECTORY and TYPE
     #[arg(long, num_args = 0..=2, value_name = "PATH", conflicts_with = "target")]
-    pub(super) cni: Vec<PathBuf>,
+    pub(crate) cni: Vec<PathBuf>,
     /// Only cases whose names contain this
     #[arg(long, value_name = "TEXT")]
-    pub(super) only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// List the cases and what each checks
     #[arg(long)]
-    pub(super) list: bool,
+    pub(crate) list: bool,
     /// Show the exchange of each case, not only of those that fail
     #[arg(short, long)]
-    pub(super) verbose: bool,
+    pub(crate) verbose: bool,
     /// Where the subnets of the cases are taken from
     #[arg(long, default_value = "10.213.0.0/16", value_name = "SUBNET")]
-    pub(super) subnet: Ipv4Net,
+    pub(crate) subnet: Ipv4Net,
     /// An option of the networks, as of `docker network create -o`
     #[arg(long = "opt", value_name = "KEY=VALUE", value_parser = pair)]
-    pub(super) options: Vec<(String, String)>,
+    pub(crate) options: Vec<(String, String)>,
     /// An option of their IPAM driver, as of `docker network create --ipam-opt`
     #[arg(long = "ipam-opt", value_name = "KEY=VALUE", value_parser = pair)]
-    pub(super) ipam_options: Vec<(String, String)>,
+    pub(crate) ipam_options: Vec<(String, String)>,
     /// Take addresses from --subnet also where the plugin is an IPAM driver
     #[arg(long)]
-    pub(super) no_ipam: bool,
+    pub(crate) no_ipam: bool,
     /// Neither check interfaces nor move one: the plugin's are elsewhere
     #[arg(long)]
-    pub(super) no_interfaces: bool,
+    pub(crate) no_interfaces: bool,
     /// A shell command that restarts the plugin
     #[arg(long, value_name = "COMMAND")]
-    pub(super) restart: Option<String>,
+    pub(crate) restart: Option<String>,
     /// The CNI plugin's network configuration, instead of one that fits its type; or a list with it: the
     /// plugins before it are called first, for what it chains to
     #[arg(long, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
     /// The plugin: a socket, a .spec, a URL, or the name of an installed one
     #[arg(long, value_name = "PLUGIN")]
-    pub(super) plugin: String,
+    pub(crate) plugin: String,
     /// Where to listen
     #[arg(long, value_name = "PATH")]
-    pub(super) socket: PathBuf,
+    pub(crate) socket: PathBuf,
     /// Where to write; standard output without it
     #[arg(long, value_name = "FILE")]
-    pub(super) out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// The output of `spoke plugin record`
     #[arg(value_name = "FILE")]
-    pub(super) trace: PathBuf,
+    pub(crate) trace: PathBuf,
     /// Be the plugin, at this socket
     #[arg(long, value_name = "PATH", required_unless_present = "plugin")]
-    pub(super) socket: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
     /// Be the engine, of this plugin
     #[arg(long, value_name = "PLUGIN", conflicts_with = "socket")]
-    pub(super) plugin: Option<String>,
+    pub(crate) plugin: Option<String>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

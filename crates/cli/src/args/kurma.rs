@@ -118,17 +118,17 @@ pub(crate) enum KurmaCommand {
 pub(crate) struct BuildArgs {
     /// As an App Container image
     #[arg(long, value_name = "FILE")]
-    pub(super) aci: Option<PathBuf>,
+    pub(crate) aci: Option<PathBuf>,
     /// As an OCI image layout
     #[arg(long, value_name = "DIRECTORY")]
-    pub(super) layout: Option<PathBuf>,
+    pub(crate) layout: Option<PathBuf>,
     /// As an OCI archive
     #[arg(long, value_name = "FILE")]
-    pub(super) archive: Option<PathBuf>,
+    pub(crate) archive: Option<PathBuf>,
     /// The image's name
     #[arg(long, default_value = "spoke.example/kurma-plugin", value_name = "NAME")]
-    pub(super) name: String,
+    pub(crate) name: String,
     /// A CNI plugin to put into it, statically linked, at /opt/cni/bin; may be repeated
     #[arg(long = "with", value_name = "FILE")]
-    pub(super) with: Vec<PathBuf>,
+    pub(crate) with: Vec<PathBuf>,
 }
