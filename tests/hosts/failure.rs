@@ -344,3 +344,41 @@ fn a_block_that_etcd_forgot_is_claimed_again() {
     assert!(three.starts_with(&segment.prefix("front", "b")), "{three} {other}");
     until_reached(&b.world, "three", &one);
 }
+
+/// etcd gives a host's first block to another one while its later block rests: that one becomes the first, and is in use
+/// again at once.
+#[test]
+fn a_resting_block_becomes_the_first() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    for (network, subnet) in [("front", "10.99.0.0/26"), ("back", "10.98.0.0/26")] {
+        a.spoke(&format!("network create --hosts all --subnet {subnet} --block 29 {network}"));
+        for number in 0..6 {
+            b.attach(network, &format!("{network}{number}"));
+        }
+        segment.until_blocks(network, "b", 2);
+    }
+    let file = "/var/lib/spoke/hosts/networks/front";
+    let first = b.sh(&format!("grep -o '\"block\":\"[^\"]*' {file}"));
+    let first = first.trim().trim_start_matches("\"block\":\"").to_owned();
+    for number in 0..6 {
+        b.spoke(&format!("network disconnect front front{number}"));
+    }
+    until(&b.world, &format!("grep -q '\"more\":\\[\\]' {file}"));
+    segment.etcdctl(&format!("put /spoke/v1/block/front/{first} '\"a\"'"));
+    until(&b.world, &format!("! grep -q '\"block\":\"{first}' {file} && [ -e {file} ]"));
+    let one = a.attach("front", "one");
+    b.attach("front", "two");
+    until_reached(&b.world, "two", &one);
+    // By then it would have rested for long enough.
+    for number in 0..6 {
+        b.spoke(&format!("network disconnect back back{number}"));
+    }
+    segment.until_blocks("back", "b", 1);
+    let said = b.sh("cat /run/spoke/events");
+    assert!(!said.contains("still get addresses of block"), "{said}");
+    for number in 0..6 {
+        b.attach("front", &format!("again{number}"));
+    }
+    segment.until_blocks("front", "b", 2);
+}

@@ -36,13 +36,14 @@ impl Keeper<'_> {
         if let Some(known) = &known {
             self.claim_again(etcd, view, member, (name, known))?;
         }
+        let first = known.map(|known| known.block);
+        self.leave_taken(view, member, (name, first))?;
         if view.block(name, &member.name).is_none() {
-            let own = known.as_ref().map(|known| known.block);
-            let claimed = self.claim_first(etcd, view, member, (name, own))?;
+            let claimed = book::claim_block(etcd, view, name, &member.name, first)?;
             learn(etcd, view, member, (name, claimed))?;
         }
-        let first = known.map(|known| known.block);
         let mut local = self.present(view, member, (name, network), first)?;
+        self.use_first(etcd, view, member, (name, local.block))?;
         // Before the store was read nobody knows what is used.
         if self.hosts.lock().attached.is_none() {
             return Ok(local);
@@ -64,15 +65,16 @@ impl Keeper<'_> {
         first: Option<IpNet>,
     ) -> Result<Local> {
         let mut more: Vec<IpNet> = view.blocks_of(name, &member.name).collect();
-        let block = first.filter(|first| more.contains(first)).or(more.first().copied());
+        let rests = |net: &IpNet| self.resting.has(&(name.clone(), *net));
+        let block = first_of(first, &more, rests);
         let gone = || Error::try_again(format!("network {name} has no block here any more"));
         let block = block.ok_or_else(gone)?;
-        more.retain(|net| *net != block && !self.resting.has(&(name.clone(), *net)));
+        more.retain(|net| *net != block && !rests(net));
         Ok(Local { network: network.clone(), block, more })
     }
 
     /// etcd may have forgotten a block from which this host gives addresses: it is claimed again. A later one that
-    /// another host has by now goes from the book, and that is said once; of the first see [`Self::claim_first`].
+    /// another host has by now goes from the book, and that is said once; of the first see [`Self::leave_taken`].
     fn claim_again(
         &mut self,
         etcd: &Etcd,
@@ -101,30 +103,54 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// A block for this host. etcd may have forgotten the one from which it gives addresses already, when
-    /// it was restored from an older state.
-    fn claim_first(
+    /// Removes the network from this host where another one has the block with its gateway by now: etcd may have forgotten
+    /// that block when it was restored from an older state. This host takes another one after that.
+    fn leave_taken(
         &self,
-        etcd: &Etcd,
         view: &View,
         member: &Member,
-        (name, own): (&NetworkName, Option<IpNet>),
-    ) -> Result<Claimed> {
-        let taken = own.and_then(|own| Some((own, &view.blocks.get(&(name.clone(), own))?.0)));
-        if let Some((own, holder)) = taken.filter(|(_, holder)| **holder != member.name) {
-            let context_pool = &self.daemon.context_pool;
-            let removed = context_pool
-                .with(|host_context| local::remove(name, &self.hosts.place, host_context));
-            removed.map_err(|error| {
-                Error::conflict(format!(
-                    "the block {own} of network {name}, from which containers of this host have \
-                     addresses, is host {holder}'s in etcd; disconnect them, and this host takes \
-                     another one"
-                ))
-                .because(error)
-            })?;
+        (name, first): (&NetworkName, Option<IpNet>),
+    ) -> Result<()> {
+        let taken =
+            first.and_then(|first| Some((first, &view.blocks.get(&(name.clone(), first))?.0)));
+        let Some((first, holder)) = taken.filter(|(_, holder)| **holder != member.name) else {
+            return Ok(());
+        };
+        let removed = self
+            .daemon
+            .context_pool
+            .with(|host_context| local::remove(name, &self.hosts.place, host_context));
+        removed.map_err(|error| {
+            Error::conflict(format!(
+                "the block {first} of network {name}, from which containers of this host have addresses, is host \
+                 {holder}'s in etcd; disconnect them, and this host takes another one"
+            ))
+            .because(error)
+        })
+    }
+
+    /// Ends the rest of the block in which the bridge has its address: containers get addresses of it.
+    fn use_first(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, first): (&NetworkName, IpNet),
+    ) -> Result<()> {
+        let key = (name.clone(), first);
+        if !self.resting.is_unanswered(&key) || self.keep(etcd, view, member, &key)? {
+            self.resting.end(&key);
         }
-        book::claim_block(etcd, view, name, &member.name, own)
+        Ok(())
+    }
+
+    /// Has etcd keep a block that it was told to be given back: that may still reach it, and finds another record then.
+    /// Whether it does.
+    fn keep(&mut self, etcd: &Etcd, view: &mut View, member: &Member, key: &Block) -> Result<bool> {
+        let kept = book::keep_block(etcd, view, &key.0, &member.name, key.1);
+        let Some(Some(at)) = self.unless_refused(kept)? else { return Ok(false) };
+        view.blocks.insert(key.clone(), (member.name.clone(), at));
+        Ok(true)
     }
 
     /// Takes one more block, or one that rests. Where there is none an attach says so.
@@ -140,8 +166,9 @@ impl Keeper<'_> {
         }
         match book::claim_block(etcd, view, name, &member.name, None) {
             Ok(claimed) => learn(etcd, view, member, (name, claimed)),
+            // There is none, or etcd takes no write.
             Err(error) if error.kind() == Kind::Exhausted => Ok(()),
-            Err(error) => Err(error),
+            refused => self.unless_refused(refused).map(drop),
         }
     }
 
@@ -191,13 +218,15 @@ impl Keeper<'_> {
         if is_free {
             // Without an answer it rests on, and is given back again.
             self.resting.begin_return(&key);
-            book::give_up_block(etcd, name, &member.name, block)?;
+            let given_up = book::give_up_block(etcd, name, &member.name, block);
+            if self.unless_refused(given_up)?.is_none() {
+                self.resting.begin(key);
+                return Ok(());
+            }
             view.blocks.remove(&key);
-        } else if self.resting.is_unanswered(&key) {
-            // That it is given back may still reach etcd: no container gets an address of it before that is in vain.
-            let kept = book::keep_block(etcd, view, name, &member.name, block);
-            let Some(Some(at)) = self.unless_refused(kept)? else { return Ok(()) };
-            view.blocks.insert(key.clone(), (member.name.clone(), at));
+        } else if self.resting.is_unanswered(&key) && !self.keep(etcd, view, member, &key)? {
+            // No container gets an address of it before what etcd was told is in vain.
+            return Ok(());
         }
         self.resting.end(&key);
         Ok(())
@@ -289,6 +318,12 @@ fn is_low(local: &Local, times: usize, used: impl Fn(IpNet) -> usize) -> bool {
     all.saturating_sub(used) <= (all / LOW).max(1) * times
 }
 
+/// The block of these in which the bridge has its address: the one in which it is, or else one that does not rest.
+fn first_of(first: Option<IpNet>, own: &[IpNet], rests: impl Fn(&IpNet) -> bool) -> Option<IpNet> {
+    let known = first.filter(|first| own.contains(first));
+    known.or_else(|| own.iter().find(|net| !rests(net)).or(own.first()).copied())
+}
+
 /// What a name keeps is a host's by its pin: whose the block is makes no difference, unless it is asked for just now.
 fn needed(state: &State, of: (&SharedNetwork, &NetworkName, IpNet)) -> usize {
     count(state, of, |pin| {
@@ -348,6 +383,16 @@ fn learn(
 mod tests {
     use super::*;
     use crate::hosts::Attached;
+
+    #[test]
+    fn a_block_that_rests_becomes_the_first_where_there_is_no_other_one() {
+        let nets = ["10.8.1.0/24", "10.8.2.0/24", "10.8.3.0/24"].map(|net| net.parse().unwrap());
+        let [one, two, three] = nets;
+        assert_eq!(first_of(Some(two), &nets, |net| *net == two), Some(two));
+        assert_eq!(first_of(Some(one), &[two, three], |net| *net == two), Some(three));
+        assert_eq!(first_of(Some(one), &[two, three], |_| true), Some(two));
+        assert_eq!(first_of(None, &[], |_| false), None);
+    }
 
     #[test]
     fn what_names_keep_here_is_no_reason_for_another_block() {
