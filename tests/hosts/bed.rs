@@ -205,6 +205,12 @@ impl Segment {
         self.world.sh(script)
     }
 
+    /// Waits until a script beside etcd succeeds.
+    #[track_caller]
+    pub(crate) fn until(&self, script: &str) {
+        until(&self.world, script);
+    }
+
     /// Waits until no key of etcd below `/spoke/v1/` contains this.
     #[track_caller]
     pub(crate) fn until_gone(&self, words: &str) {
@@ -321,6 +327,12 @@ impl Host {
     #[track_caller]
     pub(crate) fn begin(&mut self) {
         self.serve = Some(Serve::start(&self.world, &[]));
+    }
+
+    /// The same by a program of the world that runs it.
+    #[track_caller]
+    pub(crate) fn begin_by(&mut self, by: &[&str]) {
+        self.serve = Some(Serve::start_by(&self.world, by, &[]));
     }
 
     /// The daemon is killed, and starts again with another program.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cluster::book::{self, Pinning};
-use cluster::{Cluster, Etcd};
+use cluster::{Cluster, Etcd, is_refusal};
 use host::hosts::Reply;
 use model::{AddressPin, Error, HostName, NetworkName, OwnerName, PinState, Result};
 
@@ -122,7 +122,11 @@ impl Hosts {
         if pin.state == PinState::Granted {
             return Ok(());
         }
-        book::unpin(etcd, (wanted.network, wanted.address), at)?;
+        match book::unpin(etcd, (wanted.network, wanted.address), at) {
+            // The next comparison withdraws it.
+            Err(error) if is_refusal(&error) => {}
+            withdrawn => withdrawn?,
+        }
         match pin.state {
             PinState::Held(by) => Err(taken(wanted, host, &by)),
             PinState::Asked | PinState::Granted | PinState::Other => {

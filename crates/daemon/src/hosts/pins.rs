@@ -98,7 +98,7 @@ impl Keeper<'_> {
     /// for. What another one wrote since, without having asked, is taken back. One that this host had from the others is
     /// passed on when their addresses are settled, in the same round.
     fn give(
-        &self,
+        &mut self,
         etcd: &Etcd,
         (name, address): (&NetworkName, IpAddr),
         (pin, at): (&AddressPin, Revision),
@@ -128,18 +128,21 @@ impl Keeper<'_> {
 
     /// Deletes a pin that nobody can have made as the layout says.
     pub(super) fn disprove(
-        &self,
+        &mut self,
         etcd: &Etcd,
         (name, address): (&NetworkName, IpAddr),
         host: &HostName,
         at: Revision,
     ) -> Result<()> {
-        let why = Error::conflict(format!(
-            "etcd had address {address} of network {name} as host {host}'s, which never asked this host for \
-             it: that record was deleted"
-        ));
-        self.daemon.journal.failed("the cluster of hosts", &why);
-        book::unpin(etcd, (name, address), at)
+        let unpinned = book::unpin(etcd, (name, address), at);
+        if self.unless_refused(unpinned)?.is_some() {
+            let why = Error::conflict(format!(
+                "etcd had address {address} of network {name} as host {host}'s, which never asked this host for \
+                 it: that record was deleted"
+            ));
+            self.daemon.journal.failed("the cluster of hosts", &why);
+        }
+        Ok(())
     }
 
     /// Detaches a container from a network where another host has its address by now.
@@ -243,14 +246,23 @@ impl Keeper<'_> {
                 .context_pool
                 .with(|host_context| host_context.engine().addresses.end_pin(name.1))?;
         if is_over {
-            book::unpin(etcd, (&name.0, name.1), at)?;
-            view.pins.remove(&name);
+            // What etcd does not take keeps no other address from being released.
+            let unpinned = book::unpin(etcd, (&name.0, name.1), at);
+            if self.unless_refused(unpinned)?.is_some() {
+                view.pins.remove(&name);
+            }
         }
         Ok(())
     }
 
     /// An address that this host had from the others, and that etcd does not give it any more.
-    fn settle_lost(&self, etcd: &Etcd, view: &View, member: &Member, name: &Place) -> Result<()> {
+    fn settle_lost(
+        &mut self,
+        etcd: &Etcd,
+        view: &View,
+        member: &Member,
+        name: &Place,
+    ) -> Result<()> {
         if self.is_fresh(name) {
             return Ok(());
         }
