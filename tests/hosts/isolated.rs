@@ -2,9 +2,9 @@
 
 use crate::bed::{Host, Segment, entries, until, until_equal, until_reached};
 
-const LS: &str = "/opt/cni/bin/spoke host ls 2>&1";
+pub(crate) const LS: &str = "/opt/cni/bin/spoke host ls 2>&1";
 /// Lets nothing of etcd through, and everything of other hosts.
-const CUT: &str = "nft add table ip cut
+pub(crate) const CUT: &str = "nft add table ip cut
     nft 'add chain ip cut in { type filter hook input priority -300; }'
     nft 'add chain ip cut out { type filter hook output priority -300; }'
     nft add rule ip cut in ip saddr 192.0.2.100 drop; nft add rule ip cut out ip daddr 192.0.2.100 drop";
@@ -17,7 +17,7 @@ fn heard(host: &Host, name: &str) -> String {
     ))
 }
 
-fn connect(host: &Host, name: &str, address: &str) {
+pub(crate) fn connect(host: &Host, name: &str, address: &str) {
     host.world.netns(name);
     let connect = format!("/opt/cni/bin/spoke network connect --ip {address} front {name}");
     until(&host.world, &format!("{connect} 2>/dev/null"));

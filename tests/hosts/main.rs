@@ -5,6 +5,7 @@ mod authority;
 mod bed;
 mod check;
 mod churn;
+mod clock;
 mod cut;
 mod drain;
 mod each_runtime;

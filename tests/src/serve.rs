@@ -27,8 +27,19 @@ impl Serve {
     /// When it ends, or the socket does not come, with what it said.
     #[track_caller]
     pub fn start(world: &World, arguments: &[&str]) -> Self {
-        let mut command = world.command(format!("{}/spoke", Plugins::MOUNT));
-        command.arg("serve").args(arguments).env("SPOKE_CONFIG", CONFIG);
+        Self::start_by(world, &[], arguments)
+    }
+
+    /// The same by a program of the world with its first arguments, which runs the rest of them.
+    ///
+    /// # Panics
+    /// As [`Serve::start`].
+    #[track_caller]
+    pub fn start_by(world: &World, by: &[&str], arguments: &[&str]) -> Self {
+        let spoke = format!("{}/spoke", Plugins::MOUNT);
+        let words: Vec<&str> = by.iter().copied().chain([spoke.as_str(), "serve"]).collect();
+        let mut command = world.command(words[0]);
+        command.args(&words[1..]).args(arguments).env("SPOKE_CONFIG", CONFIG);
         let daemon = Daemon::start(world, "spoke", &mut command, Ready::Listens(SOCKET));
         Self { daemon, socket: world.path(SOCKET) }
     }

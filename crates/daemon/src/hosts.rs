@@ -119,6 +119,8 @@ struct State {
     older: older::Older,
     /// Since when etcd does not answer, and what was said.
     lost: Option<(Timestamp, String)>,
+    /// The same by the clock that nobody sets, since the host was started.
+    unheard: Option<Duration>,
     /// What does not work, by network.
     failures: BTreeMap<NetworkName, String>,
     /// What does not work between this host and the others.

@@ -1,7 +1,7 @@
 //! Keeps the containers of this host apart from others that may have their addresses.
 //!
 //! While etcd does not answer this host cannot know whether its lease has ended and its addresses were taken over.
-//! By its own clock it knows since when that may be so. From then on it asks each host over a network that both
+//! By its own clock, which nobody sets and which runs on while the host sleeps, it knows since when that may be so. From then on it asks each host over a network that both
 //! have. A host that hears of etcd does not take packets of this one any more by then, and does not answer. One
 //! that answers knows nothing of a takeover: etcd is gone for that host too. So the containers of both go on.
 //!
@@ -35,7 +35,7 @@ impl Keeper<'_> {
     /// Learns which hosts do not answer any more, from the moment on at which addresses of this host may be
     /// others'. Before that, nobody can have taken one over.
     pub(super) fn isolate(&mut self, view: &View, member: &Member) {
-        if !self.is_over_at(Instant::now()) {
+        if !self.is_over_at(time::since_boot()) {
             return;
         }
         match unanswered(self.hosts, view, |name| *name != member.name) {
@@ -49,11 +49,11 @@ impl Keeper<'_> {
     }
 
     /// Whether that moment has come after `last`.
-    pub(super) fn is_over_since(&self, last: Instant) -> bool {
-        self.is_over_at(Instant::now()) && !self.is_over_at(last)
+    pub(super) fn is_over_since(&self, last: Duration) -> bool {
+        self.is_over_at(time::since_boot()) && !self.is_over_at(last)
     }
 
-    fn is_over_at(&self, moment: Instant) -> bool {
+    fn is_over_at(&self, moment: Duration) -> bool {
         may_be_over(self.renewed, moment, self.grace())
     }
 
@@ -187,9 +187,9 @@ fn silent<'v>(mut ways: Vec<Way<'v>>, size: impl Fn(&Way<'v>) -> u32) -> Result<
 }
 
 /// Whether the lease that was renewed then has ended for so long that addresses may be others'.
-fn may_be_over(renewed: Option<Instant>, now: Instant, grace: Duration) -> bool {
+fn may_be_over(renewed: Option<Duration>, now: Duration, grace: Duration) -> bool {
     let limit = Duration::from_secs(LEASE.into()) + grace;
-    renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) >= limit)
+    renewed.is_some_and(|renewed| now.saturating_sub(renewed) >= limit)
 }
 
 /// What `host ls` says of it.
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_over_by_the_host_s_own_clock() {
-        let begin = Instant::now();
+        let begin = Duration::from_secs(7);
         let minute = Duration::from_secs(60);
         let is_over =
             |seconds| may_be_over(Some(begin), begin + Duration::from_secs(seconds), minute);

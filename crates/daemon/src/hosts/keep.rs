@@ -80,7 +80,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
     if let Err(error) = keeper.remember() {
         daemon.journal.failed("the cluster of hosts", &error);
     }
-    let mut mended = Instant::now();
+    let mut mended = time::since_boot();
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
@@ -97,9 +97,10 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
             }
             Err(error) => {
                 keeper.lose(&error);
-                if mended.elapsed() >= PERIOD || keeper.is_over_since(mended) {
+                let now = time::since_boot();
+                if now.saturating_sub(mended) >= PERIOD || keeper.is_over_since(mended) {
                     keeper.mend(&member);
-                    mended = Instant::now();
+                    mended = now;
                 }
                 keeper.pause(keeper.pauses.next());
             }
@@ -131,8 +132,8 @@ pub(super) struct Keeper<'a> {
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
-    /// Before the lease was renewed last, by this host's own clock.
-    pub(super) renewed: Option<Instant>,
+    /// Before the lease was renewed last, by the clock of this host that runs on while it sleeps.
+    pub(super) renewed: Option<Duration>,
     /// That of this session, or of the one before.
     pub(super) lease: Option<LeaseId>,
     /// What etcd did not take in this round, and what was reported last.
@@ -290,7 +291,7 @@ impl Keeper<'_> {
             self.keep_alive(etcd, member)?;
         }
         // Before its networks are as the cluster says, a container may join one as it was: the files say what plugins do.
-        self.hosts.set(|state| state.lost = None);
+        self.hosts.set(|state| (state.lost, state.unheard) = (None, None));
         let attached = self.hosts.lock().attached.clone();
         if !self.is_settled || !self.isolated.is_empty() {
             // A daemon before this one may have been cut off: what its containers have is known in a moment.
@@ -385,6 +386,7 @@ impl Keeper<'_> {
         self.hosts.set(|state| {
             let since = state.lost.take().map_or_else(time::now, |(since, _)| since);
             state.lost = Some((since, what));
+            state.unheard.get_or_insert_with(time::since_boot);
         });
     }
 

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, View, book, is_refusal};
+use host::time;
 use model::{Error, Result};
 
 use super::keep::{Keeper, LEASE, PAUSE, PERIOD};
@@ -18,7 +19,7 @@ impl Keeper<'_> {
         view: &mut View,
         member: &Member,
     ) -> Result<()> {
-        let (renewed, alive) = (Instant::now(), self.tended.alive());
+        let (renewed, alive) = (time::since_boot(), self.tended.alive());
         let granted = etcd.grant(LEASE).and_then(|lease| {
             Ok((lease, book::be_alive(etcd, view, &member.name, (lease, &alive))?))
         });
@@ -71,10 +72,10 @@ impl Keeper<'_> {
     /// Renews the lease where that is due: also between the parts of what takes long.
     pub(super) fn keep_alive(&mut self, etcd: &Etcd, member: &Member) -> Result<()> {
         let Some(lease) = self.lease.filter(|_| self.renewal().is_zero()) else { return Ok(()) };
-        let now = Instant::now();
+        let (now, since_boot) = (Instant::now(), time::since_boot());
         match etcd.renew(lease)? {
             true => {
-                self.renewed = Some(now);
+                self.renewed = Some(since_boot);
                 self.pauses = Pauses::default();
                 self.hosts.set(|state| state.renewed = Some(now));
                 Ok(())
@@ -86,7 +87,7 @@ impl Keeper<'_> {
     /// How long it is until then.
     pub(super) fn renewal(&self) -> Duration {
         let due = self.renewed.map(|renewed| renewed + PERIOD);
-        due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
+        due.map_or(Duration::ZERO, |due| due.saturating_sub(time::since_boot()))
     }
 }
 

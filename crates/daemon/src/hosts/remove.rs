@@ -1,6 +1,7 @@
 //! `spoke host remove`, and what a host does that was removed.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cluster::{Revision, book};
 use host::time;
@@ -45,8 +46,9 @@ impl Hosts {
 
     /// Whether etcd does not answer for so long: a server that is slow for a moment says nothing of a removal.
     fn is_lost_for(&self, seconds: u32) -> bool {
-        let since = self.lock().lost.as_ref().map(|(since, _)| since.0);
-        since.is_some_and(|since| since.saturating_add(seconds.into()) <= time::now().0)
+        let since = self.lock().unheard;
+        let limit = Duration::from_secs(seconds.into());
+        since.is_some_and(|since| time::since_boot().saturating_sub(since) >= limit)
     }
 }
 
@@ -79,6 +81,7 @@ impl Keeper<'_> {
         self.hosts.set(|state| {
             (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
             (state.renewed, state.mute, state.unwritten) = (None, BTreeSet::new(), None);
+            state.unheard = None;
             state.failures.clear();
             state.narrow.clear();
             state.older = Older::No;
