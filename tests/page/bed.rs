@@ -16,7 +16,7 @@ pub(crate) const MANY: usize = 490;
 /// What happened before: so many events on each of 30 days.
 pub(crate) const EACH_DAY: usize = 60;
 
-const CONFIG: &str = "[web]\nlisten = \"127.0.0.1:9180\"\n";
+pub(crate) const CONFIG: &str = "[web]\nlisten = \"127.0.0.1:9180\"\n";
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&\u{202e}live\u{2066}\u{200b}";
 

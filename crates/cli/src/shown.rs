@@ -47,14 +47,14 @@ pub fn content<'a>(
     };
     let known = |content: Content| Ok(Some((content, Vec::new())));
     match view {
-        View::Overview => Book::read(&host_context)?.overview(&host_context),
+        View::Overview => Book::read_all(&host_context)?.overview(&host_context),
         View::Containers(wanted) => Book::read(&host_context)?.containers(wanted, &host_context),
         View::Container { name, runtime } => {
             Book::read(&host_context)?.container(name, runtime, &host_context)
         }
         View::Ports(wanted) => {
-            let book = Book::read(&host_context)?;
-            let ports = book.ports();
+            let book = Book::read_all(&host_context)?;
+            let ports = book.all_ports();
             let all = ports.len();
             let (ports, part) = Part::of(ports, wanted.number, PORTS);
             Ok(Some((Content::Ports(Ports { ports, all, part }), book.mapped.notes)))
@@ -83,9 +83,21 @@ struct Book {
 
 impl Book {
     fn read(host_context: &HostContext) -> Result<Self> {
+        Self::read_with(host_context, Mapped::ask)
+    }
+
+    /// With the ports of Docker's own networks.
+    fn read_all(host_context: &HostContext) -> Result<Self> {
+        Self::read_with(host_context, Mapped::ask_all)
+    }
+
+    fn read_with(
+        host_context: &HostContext,
+        ask: impl Fn(&[model::Alias], &HostContext) -> Mapped,
+    ) -> Result<Self> {
         let engine = (host_context.engine)()?;
         let aliases = engine.records.aliases()?;
-        let mapped = Mapped::ask(&aliases, host_context);
+        let mapped = ask(&aliases, host_context);
         let (networks, records) = (engine.records.networks()?, engine.records.attachments()?);
         Ok(Self { networks, records, aliases: super::network::by_network(aliases), mapped })
     }
@@ -108,6 +120,13 @@ impl Book {
         ports.into_iter().map(containers::port).collect()
     }
 
+    fn all_ports(&self) -> Vec<page::shown::Port> {
+        let mut ports = self.ports();
+        ports.extend(ports::beside(&self.mapped).map(containers::port));
+        ports.sort_by_key(|port| port.port);
+        ports
+    }
+
     fn overview(self, host_context: &HostContext) -> Result<Option<Filled>> {
         let engine = (host_context.engine)()?;
         let taken = ipam::taken(&engine, &self.networks, host_context)?;
@@ -128,7 +147,7 @@ impl Book {
             attachments: self.attachments(host_context),
             troubles,
             addresses: addresses::sum(&self.networks, &taken),
-            ports: self.ports().len(),
+            ports: self.all_ports().len(),
             events: events::last(LAST, host_context, |_| true),
         };
         Ok(Some((Content::Overview(content), notes)))

@@ -3,9 +3,12 @@
 use std::net::IpAddr;
 
 use crate::frame::{cell, columns, parts, tag, to_container, to_network};
-use crate::html::{Html, counted};
+use crate::html::{Html, counted, short};
 use crate::shown::{Port, Ports};
 use crate::target::link;
+
+/// A name that leads nowhere is cut here.
+const NAME: usize = 48;
 
 pub(crate) fn write(html: &mut Html, ports: &Ports) {
     match ports.ports.is_empty() {
@@ -46,16 +49,30 @@ fn row(html: &mut Html, port: &Port, of_all: bool) {
         html.el("td", &[("data-of", "Leads to"), ("class", "mono")], |html| {
             port.to.iter().for_each(|to| html.leaf("div", &[], to));
         });
-        cell(html, "Network", |html| to_network(html, &port.network));
+        cell(html, "Network", |html| network(html, port));
         if of_all {
             cell(html, "Container", |html| {
                 html.el("div", &[], |html| {
-                    to_container(html, &port.name, &port.runtime);
+                    match port.is_beside {
+                        true => html.text(&short(&port.name, NAME)),
+                        false => to_container(html, &port.name, &port.runtime),
+                    }
                     html.text(" ");
                     tag(html, &port.runtime);
                 });
             });
         }
+    });
+}
+
+fn network(html: &mut Html, port: &Port) {
+    if !port.is_beside {
+        return to_network(html, &port.network);
+    }
+    html.el("div", &[], |html| {
+        html.text(&short(&port.network, NAME));
+        html.text(" ");
+        tag(html, "Docker's own");
     });
 }
 
@@ -89,5 +106,25 @@ mod tests {
         assert_eq!(from_of(Some("192.0.2.1"), "lan"), "connected subnets");
         assert_eq!(from_of(Some("127.0.0.1"), "any"), "this host");
         assert_eq!(from_of(Some("::1"), "lan"), "this host");
+    }
+
+    #[test]
+    fn what_has_no_view_is_no_link() {
+        let written = |is_beside| {
+            let port = Port {
+                name: "till".into(),
+                runtime: "docker".into(),
+                network: "shop".into(),
+                is_beside,
+                ..Port::default()
+            };
+            let mut html = Html::default();
+            table(&mut html, &[port], true);
+            html.into_string()
+        };
+        let (ours, beside) = (written(false), written(true));
+        assert!(ours.contains("href") && !ours.contains("own"), "{ours}");
+        assert!(!beside.contains("href") && beside.contains("Docker&#39;s own"), "{beside}");
+        assert!(beside.contains("till") && beside.contains("shop"), "{beside}");
     }
 }

@@ -265,6 +265,8 @@ pub struct Port {
     pub network: String,
     /// The publisher.
     pub backend: String,
+    /// Whether Docker publishes it on a network of its own: neither that nor the container has a view here.
+    pub is_beside: bool,
 }
 
 /// Events.

@@ -51,6 +51,7 @@ pub(super) fn port(view: PublishedView) -> Port {
         runtime: view.runtime,
         network: view.network,
         backend: view.backend.to_owned(),
+        is_beside: view.is_beside,
     }
 }
 

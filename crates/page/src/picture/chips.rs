@@ -5,6 +5,12 @@ use crate::html::{Html, short};
 use crate::shown::Attachment;
 
 const GAP: usize = 10;
+/// Between the edge of a chip and its text.
+const EDGE: usize = 10;
+/// The width of two letters of most names.
+const TWO_LETTERS: usize = 15;
+/// The width of a letter of a runtime's tag.
+const TAG_LETTER: usize = 7;
 
 fn columns(size: Size) -> usize {
     match size {
@@ -69,8 +75,7 @@ fn chip(
             let (width, height) = ((size.0 - 2).to_string(), (size.1 - 2).to_string());
             let all = [all[0], all[1], all[2], ("width", &width), ("height", &height)];
             shape(html, "rect", &all);
-            let tag = one.runtime.chars().count().min(9) + 1;
-            text(html, (10, 19), "label", &short(&one.name, letters.saturating_sub(tag)));
+            name(html, one, size.0);
             let right = (size.0 - 10).to_string();
             let end = [("x", right.as_str()), ("y", "19"), ("class", "small end")];
             html.leaf("text", &end, &short(&one.runtime, 9));
@@ -83,6 +88,19 @@ fn chip(
                 (true, None) => {}
             }
         });
+    });
+}
+
+/// Beside the runtime's tag, which says what a name may begin with: `podman/mail` is `mail`.
+fn name(html: &mut Html, one: &Attachment, width: usize) {
+    let own = one.name.strip_prefix(&one.runtime).and_then(|rest| rest.strip_prefix('/'));
+    let name = own.filter(|own| !own.is_empty()).unwrap_or(&one.name);
+    let tag = one.runtime.chars().count().min(9) * TAG_LETTER;
+    let room = (width - 2 * EDGE).saturating_sub(tag + GAP);
+    // What has no room is cut, however wide its letters are.
+    let (x, cut) = (EDGE.to_string(), room.to_string());
+    html.el("svg", &[("x", x.as_str()), ("width", &cut), ("height", "26")], |html| {
+        text(html, (0, 19), "label", &short(name, 2 * room / TWO_LETTERS));
     });
 }
 
