@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use crate::Socket;
 use crate::wire::{Attributes, Batch, DUMP, Message};
 
+pub mod led;
 pub mod tracked;
 
 /// `NFNL_SUBSYS_CTNETLINK`.
@@ -94,13 +95,22 @@ pub fn flush(
     ports: &BTreeSet<u16>,
     meant: impl Fn(&Flow) -> bool,
 ) -> Result<usize> {
+    flush_of(socket, &[Family::V4, Family::V6], (protocol, ports), meant)
+}
+
+fn flush_of(
+    socket: &mut Socket,
+    families: &[Family],
+    (protocol, ports): (u8, &BTreeSet<u16>),
+    meant: impl Fn(&Flow) -> bool,
+) -> Result<usize> {
     if ports.is_empty() {
         return Ok(0);
     }
     let mut entries = Vec::new();
-    for family in [Family::V4, Family::V6] {
+    for family in families {
         let mut batch = Batch::new();
-        select(&mut batch, family, protocol, ports);
+        select(&mut batch, *family, protocol, ports);
         // The kernel has no connection tracking to talk about.
         let absent = [Errno::INVAL];
         entries.extend(socket.dump(&mut batch, &absent, |message| {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use model::{Attachment, PortMap, Protocol, Result};
 use netlink::Socket;
-use netlink::conntrack::{self, Flow};
+use netlink::conntrack::{self, Flow, led::Led};
 
 /// The flows that an attachment's ports make stale. Requests of this host or a container to a port
 /// of the same number are not among them.
@@ -35,8 +35,20 @@ impl<'a> Stale<'a> {
     }
 
     pub(super) fn forget(&self, socket: &mut Socket) -> Result<()> {
+        if self.host.is_empty() {
+            return conntrack::led::end(socket, &self.led());
+        }
         let ports: BTreeSet<u16> = self.maps.iter().map(|map| map.host_port.get()).collect();
         conntrack::flush_udp(socket, &ports, |flow| self.has(flow)).map(drop)
+    }
+
+    /// All that were led to the container.
+    fn led(&self) -> BTreeSet<Led> {
+        let over = |map: &&PortMap| {
+            let (protocol, port) = (map.protocol.number(), map.host_port.get());
+            self.containers.iter().map(move |to| Led { protocol, port, host: None, to: *to })
+        };
+        self.maps.iter().flat_map(over).collect()
     }
 
     fn has(&self, flow: &Flow) -> bool {

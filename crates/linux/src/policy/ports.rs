@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Attachment, Backend, Error, Family, PortMap, Protocol, Result};
+use model::{Attachment, Backend, Error, Family, PortMap, Result};
 use netlink::Socket;
-use netlink::conntrack::{self, Flow};
+use netlink::conntrack::{self, led::Led};
 
 use super::Policy;
 use super::wanted::{self, Wanted};
@@ -37,22 +37,10 @@ impl Policy {
 
     /// Ends the connections over these ports: whoever is in must not stay in.
     fn cut(&self, attachment: &Attachment, gone: &[PortMap]) -> Result<()> {
-        let containers: Vec<IpAddr> =
-            attachment.addresses.iter().map(|held| held.address.addr()).collect();
-        for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
-            let maps: Vec<&PortMap> = gone.iter().filter(|map| map.protocol == protocol).collect();
-            let ports: BTreeSet<u16> = maps.iter().map(|map| map.host_port.get()).collect();
-            let is_over = |flow: &Flow| {
-                flow.led_to.is_some_and(|to| containers.contains(&to))
-                    && maps.iter().any(|map| went_to(flow, map))
-            };
-            if !ports.is_empty() {
-                self.if_there(|socket| {
-                    conntrack::flush(socket, protocol.number(), &ports, is_over).map(drop)
-                })?;
-            }
-        }
-        Ok(())
+        let containers = || attachment.addresses.iter().map(|held| held.address.addr());
+        let over = |map| containers().filter_map(move |to| led_over(map, to));
+        let led: BTreeSet<Led> = gone.iter().flat_map(over).collect();
+        self.if_there(|socket| conntrack::led::end(socket, &led))
     }
 
     fn withdraw_elements(&self, before: &Attachment, after: &Attachment) -> Result<()> {
@@ -83,15 +71,15 @@ impl Policy {
     }
 }
 
-/// Whether the flow's first packet was sent to the port.
-fn went_to(flow: &Flow, map: &PortMap) -> bool {
-    let to = flow.to.ip();
-    let is_there = match map.host {
-        Some(host) if host.is_unspecified() => host.is_ipv4() == to.is_ipv4(),
-        Some(host) => host == to,
-        None => true,
-    };
-    is_there && map.host_port.get() == flow.to.port()
+/// What the port leads to an address of the container, if it leads there.
+fn led_over(map: &PortMap, to: IpAddr) -> Option<Led> {
+    let is_of_family = map.host.is_none_or(|host| host.is_ipv4() == to.is_ipv4());
+    is_of_family.then(|| Led {
+        protocol: map.protocol.number(),
+        port: map.host_port.get(),
+        host: map.host.filter(|host| !host.is_unspecified()),
+        to,
+    })
 }
 
 /// Refuses an address that no packet to a port of this host has.

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use model::Kind;
 use netlink::conntrack::Flow;
+use netlink::conntrack::led::Led;
+use netlink::conntrack::tracked::Tracked;
 use netlink::wire::Batch;
 use netlink::{At, Change, Netns, Socket, conntrack, sysctl};
 
@@ -82,4 +84,70 @@ fn tracked_flows_are_forgotten() {
         assert_eq!(flush(&ports, &|_| true), 0);
         assert_eq!(flush(&BTreeSet::from([5302]), &|_| true), 3);
     });
+}
+
+/// The address, port and zone of what is tracked besides what a client asked for itself.
+fn tracked(netfilter: &mut Socket) -> BTreeSet<(IpAddr, u16, u16)> {
+    let of =
+        |it: Tracked| (it.original.destination, it.original.destination_port.unwrap(), it.zone);
+    let all = conntrack::tracked::list(netfilter, 100, |it| it.protocol == 17).unwrap();
+    all.entries.into_iter().map(of).collect()
+}
+
+#[test]
+fn what_was_led_to_an_address_is_ended() {
+    let rules = "add table inet t; \
+        add chain inet t z { type filter hook output priority raw; }; \
+        add rule inet t z ip daddr 127.0.0.9 ct zone set 5; \
+        add chain inet t n { type nat hook output priority -100; }; \
+        add rule inet t n ip daddr { 127.0.0.7, 127.0.0.9 } dnat ip to 127.0.0.8; \
+        add rule inet t n ip6 daddr ::1 udp dport 5300 dnat ip6 to [::1]:5399";
+    // Of more than a few a list is asked for.
+    for count in [1, 20] {
+        isolated(move || {
+            let mut socket = Socket::route().unwrap();
+            let mut batch = Batch::new();
+            batch.change_link(At::Index(1), &[Change::Up(true)]);
+            socket.send(&mut batch).unwrap().into_result().unwrap();
+            assert!(Command::new("nft").arg(rules).status().unwrap().success());
+            let v4: IpAddr = [127, 0, 0, 8].into();
+            let v6: IpAddr = "::1".parse().unwrap();
+            for to in ["127.0.0.7", "127.0.0.8", "127.0.0.9", "[::1]"] {
+                let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+                let sender = UdpSocket::bind(any).unwrap();
+                for port in [5300, 5301] {
+                    let _ = sender.send_to(b"x", format!("{to}:{port}"));
+                }
+            }
+            let mut netfilter = Socket::netfilter().unwrap();
+            let all = tracked(&mut netfilter);
+            assert_eq!(all.len(), 8, "{all:?}");
+            let led = |to, host, port| Led { protocol: 17, port, host, to };
+            let others = (0..count - 1).map(|at| led(v4, None, 6000 + at));
+            let others: BTreeSet<Led> = others.collect();
+            let mut end = |it: Led| {
+                let mut all = others.clone();
+                all.insert(it);
+                conntrack::led::end(&mut netfilter, &all).unwrap();
+                tracked(&mut netfilter)
+            };
+            let seven: IpAddr = [127, 0, 0, 7].into();
+            let nine: IpAddr = [127, 0, 0, 9].into();
+            let mut rest = all;
+            // Nothing of another protocol, port, address or family.
+            assert_eq!(end(Led { protocol: 6, ..led(v4, None, 5300) }), rest);
+            assert_eq!(end(led(v4, None, 5302)), rest);
+            assert_eq!(end(led(seven, None, 5300)), rest);
+            assert_eq!(end(led(v4, Some([127, 0, 0, 6].into()), 5300)), rest);
+            rest.remove(&(seven, 5301, 0));
+            assert_eq!(end(led(v4, Some(seven), 5301)), rest, "at one address of the host");
+            // What was sent to the address itself stays.
+            rest.remove(&(seven, 5300, 0));
+            rest.remove(&(nine, 5300, 5));
+            assert_eq!(end(led(v4, None, 5300)), rest, "in every zone");
+            rest.remove(&(v6, 5300, 0));
+            assert_eq!(end(led(v6, None, 5300)), rest, "of IPv6");
+            assert_eq!(end(led(v6, None, 5301)), rest, "which was not led");
+        });
+    }
 }
