@@ -291,7 +291,8 @@ impl Session {
                 .push(format!("{lost} packets were lost: they came faster than they were written"));
         }
         if !matches!(end, End::Unread) {
-            notes.push(format!("{} packets captured", job.kept));
+            let unit = if job.kept == 1 { "packet" } else { "packets" };
+            notes.push(format!("{} {unit} captured", job.kept));
         }
         Ok(Answer { notes, ..Answer::default() })
     }
