@@ -10,4 +10,5 @@ mod host;
 mod kurma;
 mod life;
 mod podman;
+mod podmans;
 mod sandbox;
