@@ -15,7 +15,7 @@ use host::denied::{Act, Denied, path};
 use host::event::EventFile;
 use host::shared::locked;
 use host::time;
-use linux::filter::fence::{self, Fenced, Opening, Own, Sent};
+use linux::filter::fence::{self, Checked, Fenced, Opening, Own, Sent};
 use model::{DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
@@ -49,6 +49,8 @@ pub(crate) struct FenceGate {
     gone: Mutex<Vec<Gone>>,
     records: Mutex<Records>,
     near: Mutex<Surroundings>,
+    /// Behind which bridges containers send in no other name. Locked before the records.
+    checked: Mutex<Checked>,
     table: Mutex<Option<Arc<RwLock<Table>>>>,
     file: EventFile,
     reported: Mutex<HashMap<IpAddr, (Instant, u32, String)>>,
@@ -77,6 +79,7 @@ impl FenceGate {
             gone: Mutex::default(),
             records: Mutex::new(Records::new(runtime, state)),
             near: Mutex::new(near),
+            checked: Mutex::default(),
             table: Mutex::default(),
             file: EventFile::new(path(&config.events.path)),
             reported: Mutex::default(),
@@ -214,7 +217,8 @@ impl FenceGate {
 
     /// Opens them, as long as the rules and the container are those for which it was judged. Changes of
     /// rules, and the end of a container, are recorded before they change the ruleset: what is recorded after
-    /// the look into the records changes the ruleset before it is opened, and then nothing is.
+    /// the look into the records changes the ruleset before it is opened, and then nothing is. Nor is anything while
+    /// a neighbour could use it: a flush of the packet filter changes the ruleset, too.
     fn open_as_judged(
         &self,
         socket: &mut Socket,
@@ -224,11 +228,25 @@ impl FenceGate {
         for _ in attempts() {
             let generation = nft::generation(socket)?;
             locked(&self.records).refuse_stale(judged)?;
+            if !self.is_checked(socket, &judged.bridge)? {
+                continue;
+            }
             if fence::open(socket, generation, (all, limit(judged)), gone)? {
                 return Ok(());
             }
         }
         Err(Error::try_again(format!("opening {}: others keep changing the rules", judged.name)))
+    }
+
+    /// Whether what containers behind a bridge send was checked already. Where it was not it is from now on, by another
+    /// ruleset.
+    fn is_checked(&self, socket: &mut Socket, bridge: &IfName) -> Result<bool> {
+        let mut checked = locked(&self.checked);
+        if checked.has(socket, bridge)? {
+            return Ok(true);
+        }
+        let ports = locked(&self.records).ports()?;
+        checked.check(socket, bridge, &ports).map(|()| false)
     }
 
     /// What has to go for these: the kernel forgets it by the same change that opens them, and memory after that.

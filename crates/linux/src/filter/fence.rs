@@ -5,6 +5,7 @@
 //! for allowed names open is elements that expire.
 
 mod calm;
+mod checked;
 mod learning;
 mod near;
 mod opened;
@@ -21,6 +22,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub(crate) use calm::calmly;
+pub use checked::Checked;
 pub use opened::{
     Opening, Sent, end_flows, flows, forget_source, is_open, keep_known, open, open_each, opened,
     prune,

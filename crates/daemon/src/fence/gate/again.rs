@@ -1,5 +1,6 @@
 //! Puts back what others have changed in the packet filter.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use linux::filter::fence::{self, BoundPort, InSet, Opening};
@@ -49,6 +50,14 @@ impl FenceGate {
             let generation = nft::generation(socket)?;
             let mut open = memory.still_open(some);
             locked(&self.records).retain(&mut open)?;
+            let bridges: BTreeSet<IfName> = open.iter().map(|(it, ..)| it.bridge.clone()).collect();
+            let mut are_checked = true;
+            for bridge in &bridges {
+                are_checked &= self.is_checked(socket, bridge)?;
+            }
+            if !are_checked {
+                continue;
+            }
             let timed = open.into_iter().map(|(opening, names, _)| {
                 let remaining = memory.remaining(&opening).max(LEAST);
                 (opening, names, remaining)

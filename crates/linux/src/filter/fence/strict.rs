@@ -35,6 +35,11 @@ impl BoundPort {
         }
     }
 
+    /// The bridge that it is a port of.
+    pub(super) fn bridge(&self) -> &IfName {
+        &self.0.bridge
+    }
+
     /// Whether this host has the port.
     ///
     /// # Errors
@@ -105,6 +110,9 @@ pub(super) fn is_ruled(bridge: &IfName) -> Result<bool> {
 /// # Errors
 /// Where the kernel cannot be asked.
 pub(super) fn is_kept(all: &[Fenced]) -> Result<bool> {
+    if !all.iter().any(|it| it.fence.strict) {
+        return Ok(true);
+    }
     let there = there(&mut Socket::route()?)?;
     Ok(all.iter().filter(|it| it.fence.strict).all(|it| has_all(&there, &it.bridge)))
 }
@@ -257,13 +265,20 @@ fn change(bridge: &IfName, is_strict: bool) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+impl From<Sender> for BoundPort {
+    fn from(sender: Sender) -> Self {
+        Self(sender)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
     use super::super::rules::ruleset;
     use super::*;
     use crate::filter::spoof::{Bound, Sender};
     use crate::filter::tests::space::Space;
 
-    fn sender() -> Sender {
+    pub(in super::super) fn sender() -> Sender {
         Sender {
             owner: "attachment-a".parse().unwrap(),
             port: "port0".parse().unwrap(),
