@@ -1,6 +1,8 @@
 //! Questions: what is in the ruleset. Everything that comes back is bounded by the datagrams that
 //! it comes in, and what cannot be read is left out.
 
+use std::collections::HashMap;
+
 use model::{Kind, Result};
 
 use super::abi::{self, HEADER, header, kind};
@@ -231,6 +233,32 @@ pub fn rules(socket: &mut Socket, table: Table<'_>, chain: &str) -> Result<Vec<R
             && rule.find_kind(abi::RULE_TABLE)?.text() == Some(table.name);
         if ours { read_rule(message) } else { None }
     })
+}
+
+/// The rules of all chains of a table by the chains' names, each in their order: one question, however many chains
+/// there are.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub(super) fn rules_by_chain(
+    socket: &mut Socket,
+    table: Table<'_>,
+) -> Result<HashMap<String, Vec<Rule>>> {
+    let about = format!("listing the rules of {table}");
+    let ask = |request: &mut Request<'_>| {
+        request.text(abi::RULE_TABLE, table.name);
+    };
+    let all = dump(socket, abi::GETRULE, (table.family, about), ask, |message| {
+        let rule = message.attributes(HEADER);
+        let chain = rule.find_kind(abi::RULE_CHAIN)?.text()?.to_owned();
+        let is_ours = rule.find_kind(abi::RULE_TABLE)?.text() == Some(table.name);
+        if is_ours { Some((chain, read_rule(message)?)) } else { None }
+    })?;
+    let mut by_chain: HashMap<String, Vec<Rule>> = HashMap::new();
+    for (chain, rule) in all {
+        by_chain.entry(chain).or_default().push(rule);
+    }
+    Ok(by_chain)
 }
 
 /// The elements of a set or map; none if it is not there.
