@@ -6,6 +6,7 @@ mod escapes;
 mod flow;
 mod learned;
 mod life;
+mod neighbours;
 mod outside;
 mod own;
 mod refusals;

@@ -10,6 +10,7 @@ mod forwarding;
 mod lan;
 pub(crate) mod loopback;
 mod names;
+mod neighbours;
 mod owner;
 pub(crate) mod quota;
 mod rules;

@@ -7,6 +7,7 @@ use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
+use super::neighbours;
 use super::ruleset::{
     CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, INSIDE, INTERNAL, ISOLATED, LAN, LAN_ONLY,
     LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SERVED, SERVING, SOURCE, SWITCHED,
@@ -21,6 +22,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
         ("reserved", vec![reserved()]),
         ("loopback", loopback()),
+        (neighbours::CHAIN, neighbours::returning()),
         ("prerouting", vec![to_this_host()]),
         ("output", vec![to_loopback(), to_this_host()]),
         ("publish", publish()),
@@ -44,14 +46,21 @@ pub(crate) const BEFORE_FRAGMENTS: i32 = -450;
 /// Drops what is sent to an address of the link's own protocols (IEEE 802.1Q, table 8-1), which no packet of IP has. A
 /// bridge hands that to the host in the name of the port, and not in its own, by which all rules know a network.
 pub(super) fn reserved() -> Steps {
+    let [its_type, is_ethernet] = of_ethernet();
     vec![
-        Expression::Meta(Meta::InputType, R),
-        Expression::Equal(R, Cow::Owned(ARPHRD_ETHER.to_ne_bytes().to_vec())),
+        its_type,
+        is_ethernet,
         Expression::EthernetDestination(R),
         Expression::Mask(R, Cow::Borrowed(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xf0])),
         Expression::Equal(R, Cow::Borrowed(&[0x01, 0x80, 0xc2, 0, 0, 0])),
         DROP,
     ]
+}
+
+/// Matches what came in by a device that has such frames.
+pub(super) fn of_ethernet() -> [Expression<'static>; 2] {
+    let is_it = Expression::Equal(R, Cow::Owned(ARPHRD_ETHER.to_ne_bytes().to_vec()));
+    [Expression::Meta(Meta::InputType, R), is_it]
 }
 
 /// `linux/if_arp.h`.
@@ -238,7 +247,7 @@ fn forward() -> Vec<Steps> {
 }
 
 /// Matches packets that arrived by an interface of other programs.
-fn not_ours() -> [Expression<'static>; 2] {
+pub(super) fn not_ours() -> [Expression<'static>; 2] {
     let ours = Expression::Unequal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec()));
     [Expression::Meta(Meta::InputGroup, R), ours]
 }

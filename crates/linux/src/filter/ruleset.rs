@@ -7,6 +7,7 @@ use netlink::nft::{
 };
 use netlink::{Errno, Failure, Outcome, Socket};
 
+use super::neighbours;
 use super::rules::{BEFORE_FRAGMENTS, Steps, rules};
 
 /// The table.
@@ -15,7 +16,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain whose name is the version of the chains. A process that finds another version
 /// replaces all chains; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_7";
+const STAMP: &str = "ruleset_8";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -112,10 +113,11 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 13] = [
+const CHAINS: [(&str, Option<Base>); 14] = [
     (STAMP, None),
     ("reserved", Some(filter(Hook::Prerouting, BEFORE_FRAGMENTS))),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
+    (neighbours::CHAIN, Some(neighbours::BASE)),
     ("prerouting", Some(nat(Hook::Prerouting, -100))),
     ("output", Some(nat(Hook::Output, -100))),
     ("publish", None),
@@ -143,7 +145,13 @@ fn inet() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: OWNED.into_iter().flatten().chain(&SHARED).copied().collect(),
+        sets: OWNED
+            .into_iter()
+            .flatten()
+            .chain(&SHARED)
+            .chain(&neighbours::SETS)
+            .copied()
+            .collect(),
         chains: CHAINS.to_vec(),
         rules: rules(),
     }

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 
 use model::{Error, IfName, Mac, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Element, Family, Field, Hook, Policy, Set, Table, Transaction,
-    Tuple,
+    self, Base, ChainKind, Comment, Element, Family, Field, Hook, Lookup, Policy, Set, Table,
+    Transaction, Tuple,
 };
 use netlink::{Errno, Socket};
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_9";
+const STAMP: &str = "spoof_10";
 const CHAIN: &str = "prerouting";
 const OUTWARDS: &str = "forward";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
@@ -53,6 +53,11 @@ const SOURCES: [Set<'static>; 2] = [
 const LINKED: Set<'static> = set("linked", &[Field::Interface]);
 /// Ports of virtual machines.
 const MACHINES: Set<'static> = set("machines", &[Field::Interface]);
+/// Ports that come with addresses of nobody, of IPv4 and of IPv6.
+const STRANGERS: [Set<'static>; 2] = [
+    Set { lookup: Lookup::Counting, ..set("strangers4", &[Field::Interface]) },
+    Set { lookup: Lookup::Counting, ..set("strangers6", &[Field::Interface]) },
+];
 /// Those whose elements have owners.
 const OWNED: [Set<'static>; 13] = [
     CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], SEGMENTS, HELD[0], HELD[1], BOUND, SOURCES[0],
@@ -347,7 +352,7 @@ fn ruleset() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: OWNED.to_vec(),
+        sets: OWNED.into_iter().chain(STRANGERS).collect(),
         chains: own.into_iter().chain(rules::CHAINS).collect(),
         rules: rules::rules(),
     }

@@ -304,7 +304,8 @@ fn tested(test: &Test) -> Steps {
                 true => (OFTEN[0].name, IpAddr::from([0; 4])),
                 false => (OFTEN[1].name, IpAddr::from([0; 16])),
             };
-            let often = Expression::Often { set, key: R, times: *times, seconds: *seconds };
+            let (times, seconds) = (*times, *seconds);
+            let often = Expression::Often { set, key: R, times, seconds, burst: times };
             vec![source(any), often]
         }
     }

@@ -130,8 +130,9 @@ pub(crate) const USERDATA_LONG: u8 = 0x73;
 pub(crate) const SET_HAS_TIMEOUTS: u32 = 0x10;
 /// `NFT_SET_CONCAT`: with intervals, each field of a key is one.
 pub(crate) const SET_IS_CONCATENATED: u32 = 0x80;
-/// `NFTA_SET_DESC`, `NFTA_SET_DESC_CONCAT` and `NFTA_SET_FIELD_LEN`.
+/// `NFTA_SET_DESC`, `NFTA_SET_DESC_SIZE`, `NFTA_SET_DESC_CONCAT` and `NFTA_SET_FIELD_LEN`.
 pub(crate) const SET_DESCRIPTION: u16 = 9;
+pub(crate) const DESCRIPTION_SIZE: u16 = 1;
 pub(crate) const DESCRIPTION_FIELDS: u16 = 2;
 pub(crate) const FIELD_LENGTH: u16 = 1;
 /// `NFTA_SET_ELEM_TIMEOUT`, `_EXPIRATION` (milliseconds) and `_KEY_END`.

@@ -99,7 +99,8 @@ pub enum Lookup {
     Ranges,
     /// By keys of elements that expire ([`super::Transaction::put_expiring`]).
     Expiring,
-    /// By keys that rules add, each with how often it came ([`super::Expression::Often`]).
+    /// By keys that rules add, each with how often it came ([`super::Expression::Often`]), or for a while
+    /// ([`super::Expression::Note`]): at most 65,535, because packets choose them.
     Counting,
 }
 
@@ -136,6 +137,9 @@ pub struct Set<'a> {
     pub lookup: Lookup,
 }
 
+/// What nft(8) gives a set to which rules add.
+const MOST_NOTED: u32 = 65_535;
+
 impl Set<'_> {
     pub(crate) fn write(&self, request: &mut Request<'_>) {
         let interval = match self.lookup {
@@ -163,8 +167,14 @@ impl Set<'_> {
         if let Some(objects) = self.objects {
             request.be32(abi::SET_OBJECT_TYPE, objects.number());
         }
-        if self.lookup == Lookup::Ranges {
-            self.write_fields(request);
+        match self.lookup {
+            Lookup::Ranges => self.write_fields(request),
+            Lookup::Counting => {
+                request.nest(abi::SET_DESCRIPTION, |description| {
+                    description.be32(abi::DESCRIPTION_SIZE, MOST_NOTED);
+                });
+            }
+            Lookup::Exact | Lookup::Interval | Lookup::Expiring => {}
         }
     }
 

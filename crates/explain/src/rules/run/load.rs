@@ -275,7 +275,7 @@ fn of_fib(
             Ok(Some(_)) => number(1),
             _ => Loaded::Unknown,
         },
-        LINK if flags & WITH_INPUT != 0 && flags & OF_SOURCE != 0 => {
+        LINK if flags & WITH_INPUT != 0 => {
             let way = kernel.way(space, &Routed::new(address));
             let back = match way {
                 Ok(Way::Out { link, .. }) if Some(link) == input => link,

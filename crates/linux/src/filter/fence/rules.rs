@@ -38,6 +38,11 @@ const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// RFC 4443 §3.4.
 const PARAMETER_PROBLEM: u8 = 4;
+/// Of RFC 4861.
+const REDIRECT: u8 = 137;
+/// What a host says about a packet (RFC 4443, RFC 4861): not delivered, too big, too old, not understood; and that
+/// there is a shorter way.
+const REPORTS: [u8; 5] = [1, 2, 3, PARAMETER_PROBLEM, REDIRECT];
 /// What may follow the header of IPv6 at once. Every other one may be a way, or have one behind it (RFC 8200 §4).
 const TRANSPORTS: [u8; 4] = [TCP, UDP, ICMPV6, SCTP];
 const HOP_BY_HOP: u8 = 0;
@@ -59,6 +64,7 @@ pub(super) fn ruleset() -> Ruleset {
             ("senders", Some(at(Hook::Prerouting, BEFORE_FRAGMENTS))),
             ("sender", None),
             ("reports", Some(base(Hook::Output))),
+            ("to_link", None),
             ("input", Some(base(Hook::Input))),
             ("leaving", None),
             ("to_host", None),
@@ -80,7 +86,8 @@ fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
         ("senders", vec![reserved(), ending(in_set(&FENCED), jump("sender"))]),
         ("sender", sender()),
-        ("reports", vec![report()]),
+        ("reports", vec![report(), to_the_link()]),
+        ("to_link", REPORTS.map(|kind| ending(of_icmpv6(kind), DROP)).to_vec()),
         ("marking", vec![marking()]),
         ("forward", judged("own_leaving", "leaving")),
         ("leaving", leaving()),
@@ -136,6 +143,12 @@ pub(crate) fn of_unknown_option() -> Steps {
     steps.push(Expression::Transport { offset: 8 + 6, length: 1, into: R });
     steps.push(equal(vec![HOP_BY_HOP]));
     steps
+}
+
+/// What this host sends to addresses of the link of a fenced network.
+fn to_the_link() -> Steps {
+    let out = vec![Expression::Meta(Meta::OutputName, R), Expression::In(FENCED.name, R)];
+    ending([out, in_link(Ip::V6.destination())].concat(), jump("to_link"))
 }
 
 fn marking() -> Steps {
@@ -255,11 +268,15 @@ fn to_others() -> Steps {
 
 /// Matches what comes from an address of a link, `fe80::/10`.
 fn of_the_link() -> Steps {
+    in_link(Ip::V6.source())
+}
+
+fn in_link(address: Expression<'static>) -> Steps {
     let (mut mask, mut prefix) = (vec![0; 16], vec![0; 16]);
     mask.splice(..2, [0xff, 0xc0]);
     prefix.splice(..2, [0xfe, 0x80]);
     let mut steps = Ip::V6.only().to_vec();
-    steps.extend([Ip::V6.source(), Expression::Mask(R, mask.into()), equal(prefix)]);
+    steps.extend([address, Expression::Mask(R, mask.into()), equal(prefix)]);
     steps
 }
 

@@ -6,9 +6,10 @@ use netlink::nft::{Base, Expression, Meta, Register, Set, Verdict};
 
 use super::{
     BOUND, CHAIN, CHECKED, HELD, HOLDERS, LINKED, MACHINES, NAMED, OUTWARDS, SEGMENTS, SENDERS,
-    SOURCES,
+    SOURCES, STRANGERS,
 };
 use crate::filter::fence::LOG_GROUP;
+use crate::filter::neighbours::{of_all, often};
 use crate::filter::rules::{DROP, NAME_WORDS, R, Steps};
 
 const ASKING: &str = "asking";
@@ -24,8 +25,10 @@ const OWN: &str = "own";
 const LINK: &str = "link";
 const FOREIGN: &str = "foreign";
 const SPOOFED: &str = "spoofed";
+/// Of IPv4 and of IPv6.
+const ODD: [&str; 2] = ["odd4", "odd6"];
 
-pub(super) const CHAINS: [(&str, Option<Base>); 13] = [
+pub(super) const CHAINS: [(&str, Option<Base>); 15] = [
     (ASKING, None),
     (CONFIGURING, None),
     (CHECK, None),
@@ -39,6 +42,8 @@ pub(super) const CHAINS: [(&str, Option<Base>); 13] = [
     (LINK, None),
     (FOREIGN, None),
     (SPOOFED, None),
+    (ODD[0], None),
+    (ODD[1], None),
 ];
 
 pub(super) fn rules() -> Vec<(&'static str, Steps)> {
@@ -65,6 +70,8 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     rules.push((LINK, vec![jump(SPOOFED)]));
     rules.extend(foreign().map(|rule| (FOREIGN, rule)));
     rules.extend(spoofed().map(|rule| (SPOOFED, rule)));
+    rules.extend(odd(0).map(|rule| (ODD[0], rule)));
+    rules.extend(odd(1).map(|rule| (ODD[1], rule)));
     rules
 }
 
@@ -173,7 +180,7 @@ fn owned() -> [Steps; 3] {
     [of_port(TARGET, HOLDERS[1].name), prefix, vec![jump(SPOOFED)]]
 }
 
-fn check() -> [Steps; 11] {
+fn check() -> [Steps; 12] {
     let redirect = || [frame(IPV4), protocol(ICMP), kind(REDIRECT)].concat();
     [
         vec![
@@ -188,6 +195,7 @@ fn check() -> [Steps; 11] {
         steps([frame(ARP), mark_segment()]),
         steps([frame(ARP), of_another(ARP_ADDRESS, 0)]),
         steps([frame(ARP), unmark()]),
+        steps([frame(ARP), of_nobody(ARP_ADDRESS, 0)]),
         steps([redirect(), mark_segment()]),
         steps([redirect(), of_another(V4_SOURCE, 0)]),
         steps([redirect(), unmark()]),
@@ -209,15 +217,17 @@ fn discovery() -> [Steps; 8] {
     ]
 }
 
-fn router_wanted() -> [Steps; 5] {
+fn router_wanted() -> [Steps; 6] {
     let [foreign, wrong] = option(8, SOURCE_OPTION);
-    [from_nobody(RETURN), mark_segment(), of_another(V6_SOURCE, 1), foreign, wrong]
+    let odd = of_nobody(V6_SOURCE, 1);
+    [from_nobody(RETURN), mark_segment(), of_another(V6_SOURCE, 1), foreign, wrong, odd]
 }
 
-fn asked() -> [Steps; 6] {
+fn asked() -> [Steps; 7] {
     let [foreign, wrong] = option(24, SOURCE_OPTION);
     let claim = from_nobody(jump(CLAIMED));
-    [mark_segment(), claim, from_nobody(RETURN), of_another(V6_SOURCE, 1), foreign, wrong]
+    let (is_nobody, odd) = (from_nobody(RETURN), of_nobody(V6_SOURCE, 1));
+    [mark_segment(), claim, is_nobody, of_another(V6_SOURCE, 1), foreign, wrong, odd]
 }
 
 fn reported() -> [Steps; 4] {
@@ -323,6 +333,15 @@ fn of_another(at: At, family: usize) -> Steps {
     let segment = Expression::Meta(Meta::Mark, R);
     let is_held = [segment, at.load(R.behind(1)), Expression::In(held, R)];
     [is_held.to_vec(), vec![PORT, at.load(BEHIND), by_another, DROP]].concat()
+}
+
+/// Bounds what comes from an address that is not the port's: this host notes who asks.
+fn of_nobody(at: At, family: usize) -> Steps {
+    vec![PORT, at.load(BEHIND), Expression::NotIn(HOLDERS[family].name, R), jump(ODD[family])]
+}
+
+fn odd(family: usize) -> [Steps; 3] {
+    [vec![PORT, often(STRANGERS[family].name), DROP], vec![of_all(), RETURN], vec![DROP]]
 }
 
 /// Drops messages whose options begin `offset` bytes behind, and not with this one; and those where it

@@ -16,8 +16,12 @@ impl Expression<'_> {
                 value(to, 3, first);
                 value(to, 4, last);
             }
-            Expression::Often { set, key, times, seconds } => {
-                often(to, set, *key, [*times, *seconds]);
+            Expression::Often { set, key, times, seconds, burst } => {
+                often(to, set, *key, [*times, *seconds, *burst]);
+            }
+            // `NFT_DYNSET_OP_ADD`.
+            Expression::Note { set, key, seconds } => {
+                to.text(1, set).be32(3, 0).be32(4, key.number()).be64(6, milliseconds(*seconds));
             }
             // `NFTA_OBJREF_SET_SREG` and `_SET_NAME`.
             Expression::CountBy { map, key } => {
@@ -42,14 +46,20 @@ fn value(to: &mut Request<'_>, kind: u16, bytes: &[u8]) {
 }
 
 /// `NFT_DYNSET_OP_UPDATE` with a limit that matches what is over it (`NFT_LIMIT_F_INV`).
-fn often(to: &mut Request<'_>, set: &str, key: Register, [times, seconds]: [u32; 2]) {
+fn often(to: &mut Request<'_>, set: &str, key: Register, [times, seconds, burst]: [u32; 3]) {
     to.text(1, set).be32(3, 1).be32(4, key.number());
-    to.be64(6, u64::from(seconds).saturating_mul(1000));
+    // Until as many as ever may come at once.
+    let full = seconds.saturating_mul(burst.div_ceil(times.max(1)));
+    to.be64(6, milliseconds(full));
     to.nest(7, |limit| {
         limit.text(EXPRESSION_NAME, "limit");
         limit.nest(EXPRESSION_DATA, |data| {
             data.be64(1, u64::from(times)).be64(2, u64::from(seconds));
-            data.be32(3, times).be32(4, 0).be32(5, 1);
+            data.be32(3, burst).be32(4, 0).be32(5, 1);
         });
     });
+}
+
+fn milliseconds(seconds: u32) -> u64 {
+    u64::from(seconds).saturating_mul(1000)
 }

@@ -34,7 +34,7 @@ impl Expression<'_> {
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::Range { .. } => "range",
-            Expression::Often { .. } => "dynset",
+            Expression::Often { .. } | Expression::Note { .. } => "dynset",
             Expression::Reject(_) => "reject",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
             Expression::DestinationNat { .. } | Expression::SourceNat { .. } => "nat",
@@ -88,6 +88,7 @@ impl Expression<'_> {
             Expression::Original(..)
             | Expression::Range { .. }
             | Expression::Often { .. }
+            | Expression::Note { .. }
             | Expression::CountBy { .. }
             | Expression::Reject(_) => self.write_judging(to),
             Expression::Load(..)
