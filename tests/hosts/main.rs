@@ -3,6 +3,7 @@
 
 mod authority;
 mod bed;
+mod between;
 mod check;
 mod churn;
 mod clock;

@@ -6,9 +6,10 @@
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}`, `"link":{"mac":"…","v6":"fe80::1"}`: by what it is known on its segment | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
 //! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and in a cluster with an etcd of its own `"etcd":false` where the host does not have the program, and `"authority":{"issuer":"…","trusted":["…"]}`: which has signed its certificate, and which it trusts | the host's daemon |
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
-//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names, `"sticky":true`: whether names keep addresses; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names, `"sticky":true`: whether names keep addresses, `"rules":{"ingress":"same-bridge"}`: who reaches its containers; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
 //! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted, routed or of IPv6 alone. A program that does not know that finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
+//! | `ruled-vni/4097` | `"NETWORK"`: the same for a network with `rules`, instead of both. A program that knows no rules finds nobody's claim, and does not use the network | as `vni/4097` |
 //! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
 //! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
@@ -22,7 +23,7 @@
 //!
 //! Values are JSON. The cluster has the version that all its members know: a program works with this one
 //! and the one before, and refuses to work with others. Version 1 has neither `server`, `certificate`, `revoked`,
-//! `encrypted-vni`, `tunnel` nor `turn-of-keys`, `{}` for `alive`, addresses of IPv4 only, and of `host`,
+//! `encrypted-vni`, `ruled-vni`, `tunnel` nor `turn-of-keys`, `{}` for `alive`, addresses of IPv4 only, and of `host`,
 //! `network` and `pin` only what stands before "and" or "with".
 
 use std::net::IpAddr;
@@ -57,6 +58,7 @@ pub fn path(key: &Key) -> String {
         Key::Network(network) => format!("network/{network}"),
         Key::Vni(vni) => format!("vni/{vni}"),
         Key::EncryptedVni(vni) => format!("encrypted-vni/{vni}"),
+        Key::RuledVni(vni) => format!("ruled-vni/{vni}"),
         Key::Tunnel(host, turn) => format!("tunnel/{host}/{turn}"),
         Key::KeyTurn => "turn-of-keys".to_owned(),
         Key::Block(network, net) => format!("block/{network}/{net}"),
@@ -97,6 +99,7 @@ pub fn key(path: &str) -> Result<Key> {
         ["network", network] => Key::Network(network.parse()?),
         ["vni", vni] => Key::Vni(vni.parse::<Vni>()?),
         ["encrypted-vni", vni] => Key::EncryptedVni(vni.parse::<Vni>()?),
+        ["ruled-vni", vni] => Key::RuledVni(vni.parse::<Vni>()?),
         ["tunnel", host, turn] => Key::Tunnel(host.parse()?, turn.parse().map_err(|_| none())?),
         ["turn-of-keys"] => Key::KeyTurn,
         ["block", network, net, length] => Key::Block(network.parse()?, block(net, length)?),
@@ -194,7 +197,7 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
             network.check(name)?;
             Record::Network(network)
         }
-        Key::Vni(_) | Key::EncryptedVni(_) => Record::Vni(read(value)?),
+        Key::Vni(_) | Key::EncryptedVni(_) | Key::RuledVni(_) => Record::Vni(read(value)?),
         Key::Tunnel(..) => Record::Tunnel(read(value)?),
         Key::KeyTurn => Record::KeyTurn(read(value)?),
         Key::Block(..) => Record::Block(read(value)?),
@@ -242,6 +245,7 @@ mod tests {
             "network/front",
             "vni/4097",
             "encrypted-vni/4097",
+            "ruled-vni/4097",
             "tunnel/a/2",
             "turn-of-keys",
             "authority",

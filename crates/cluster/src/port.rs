@@ -140,6 +140,9 @@ pub enum Key {
     Vni(Vni),
     /// The same, of a network that is encrypted or routed.
     EncryptedVni(Vni),
+    /// The same for a network with rules, of whichever transport. A program that does not know of rules finds nobody's
+    /// claim, and does not use the network.
+    RuledVni(Vni),
     /// The public key of a host's tunnels, in which turn of [`Key::KeyTurn`].
     Tunnel(HostName, u32),
     /// How often the hosts have changed their keys.
@@ -175,7 +178,7 @@ pub enum Record {
     Alive(AliveRecord),
     /// Of [`Key::Network`].
     Network(SharedNetwork),
-    /// Of [`Key::Vni`] and [`Key::EncryptedVni`]: whose it is.
+    /// Of [`Key::Vni`], [`Key::EncryptedVni`] and [`Key::RuledVni`]: whose it is.
     Vni(NetworkName),
     /// Of [`Key::Tunnel`].
     Tunnel(PublicKey),

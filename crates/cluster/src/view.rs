@@ -52,6 +52,8 @@ pub struct View {
     pub vnis: BTreeMap<Vni, NetworkName>,
     /// The same, of networks that are encrypted or routed.
     pub encrypted_vnis: BTreeMap<Vni, NetworkName>,
+    /// By which networks with rules VNIs are claimed.
+    pub ruled_vnis: BTreeMap<Vni, NetworkName>,
     /// The public keys of hosts' tunnels, by turn.
     pub tunnels: BTreeMap<(HostName, u32), PublicKey>,
     /// Which turn it is, and when it was written; 0 where nobody has.
@@ -148,6 +150,9 @@ impl View {
             (Key::EncryptedVni(vni), Some(Record::Vni(network))) => {
                 self.encrypted_vnis.insert(vni, network);
             }
+            (Key::RuledVni(vni), Some(Record::Vni(network))) => {
+                self.ruled_vnis.insert(vni, network);
+            }
             (Key::Tunnel(host, turn), Some(Record::Tunnel(key))) => {
                 self.tunnels.insert((host, turn), key);
             }
@@ -196,6 +201,7 @@ impl View {
             Key::Network(name) => drop(self.networks.remove(name)),
             Key::Vni(vni) => drop(self.vnis.remove(vni)),
             Key::EncryptedVni(vni) => drop(self.encrypted_vnis.remove(vni)),
+            Key::RuledVni(vni) => drop(self.ruled_vnis.remove(vni)),
             Key::Tunnel(host, turn) => drop(self.tunnels.remove(&(host.clone(), *turn))),
             Key::KeyTurn => self.key_turn = (0, None),
             Key::Pin(network, address) => drop(self.pins.remove(&(network.clone(), *address))),
@@ -270,9 +276,10 @@ impl View {
 
     /// Which network has claimed the VNI of this one, among those of its kind.
     pub fn vni_of(&self, network: &SharedNetwork) -> Option<&NetworkName> {
-        match network.is_special() {
-            true => self.encrypted_vnis.get(&network.vni),
-            false => self.vnis.get(&network.vni),
+        match (network.rules.is_open(), network.is_special()) {
+            (false, _) => self.ruled_vnis.get(&network.vni),
+            (true, true) => self.encrypted_vnis.get(&network.vni),
+            (true, false) => self.vnis.get(&network.vni),
         }
     }
 

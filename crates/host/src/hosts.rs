@@ -14,7 +14,8 @@ use std::time::Duration;
 use cluster::{Access, TokenId, Url};
 use model::{
     EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NamedElsewhere,
-    NetworkName, OwnerName, Placement, Result, SharedNetwork, Timestamp, TransportChoice,
+    NetworkName, OwnerName, Placement, Result, SharedNetwork, SharedRules, Timestamp,
+    TransportChoice,
 };
 use serde::{Deserialize, Serialize};
 use spec::ManyHostsSpec;
@@ -221,6 +222,9 @@ pub struct Wanted {
     /// Whether names keep their addresses.
     #[serde(default)]
     pub sticky: bool,
+    /// Who reaches its containers, and where these may go.
+    #[serde(default)]
+    pub rules: SharedRules,
     /// Whether one of its name and subnet is as good, and this host is the one that has to have it now.
     #[serde(default)]
     pub or_join: bool,
@@ -247,6 +251,7 @@ impl Wanted {
             engines: spec.engines.clone(),
             names: spec.names,
             sticky: spec.sticky,
+            rules: spec.rules.clone(),
             or_join: false,
         })
     }

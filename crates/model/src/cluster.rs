@@ -4,6 +4,7 @@ mod endpoint;
 mod engines;
 mod lenient;
 mod network;
+mod rules;
 mod transport;
 
 use std::collections::BTreeSet;
@@ -19,6 +20,7 @@ pub use endpoint::{NamedElsewhere, SharedEndpoint, SharedName};
 pub use engines::{ENGINE_LABEL, EngineKind, Engines};
 use lenient::{Unknown, lenient};
 pub use network::SharedNetwork;
+pub use rules::SharedRules;
 pub use transport::{HostLink, Transport, TransportChoice};
 
 /// The number of a VXLAN network, 1 to 2²⁴ − 1 (RFC 7348 §5).

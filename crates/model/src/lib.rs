@@ -47,7 +47,8 @@ pub use attachment::{
 pub use calendar::date;
 pub use cluster::{
     AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, Engines, HostLink, NamedElsewhere, PinState,
-    Placement, SharedEndpoint, SharedName, SharedNetwork, Transport, TransportChoice, Vni,
+    Placement, SharedEndpoint, SharedName, SharedNetwork, SharedRules, Transport, TransportChoice,
+    Vni,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};

@@ -3,7 +3,7 @@
 
 use model::{ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Result};
 use serde_json::{Value, json};
-use spec::{HOSTS, ManyHostsSpec};
+use spec::{FrontEnd, HOSTS, ManyHostsSpec, take_rules};
 
 use crate::wire::NetworkConfig;
 
@@ -28,6 +28,8 @@ impl ManyHosts {
         let Some(spec) = ManyHostsSpec::take(&mut options, EngineKind::Podman)? else {
             return Ok(None);
         };
+        let rules = take_rules(&mut options, FrontEnd::Podman)?.shared_rules();
+        let spec = ManyHostsSpec { rules, ..spec };
         if let Some(other) = options.keys().next() {
             return Err(Error::unsupported(format!(
                 "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"

@@ -18,7 +18,7 @@ mod value;
 
 pub use docs::{BEGIN, END, Listing, PAGES, document};
 pub use driver::Driver;
-pub use many::{HOSTS, ManyHostsSpec};
+pub use many::{HOSTS, ManyHostsSpec, is_rule, take_rules};
 pub use network::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
 pub use neutron::{NEUTRON_KEYS, NeutronOptions};
 pub use option::{FrontEnd, NetworkOption, find, foreign, of_routed, options};

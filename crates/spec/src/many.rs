@@ -1,10 +1,12 @@
 //! The options by which a network is made on many hosts. They are the same words in every front end, and no other
-//! option goes with them.
+//! option goes with them but those by which it has rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::text::{shown, truth};
-use model::{EngineKind, Error, Placement, Result, TransportChoice};
+use model::{EngineKind, Error, IngressPolicy, Placement, Result, SharedRules, TransportChoice};
+
+use crate::{FrontEnd, NetworkOption, NetworkSpec, Texts, Value};
 
 /// Where the network is to be.
 pub const HOSTS: &str = "hosts";
@@ -30,6 +32,8 @@ pub struct ManyHostsSpec {
     pub names: bool,
     /// Whether a name keeps its addresses, on whichever host its container is.
     pub sticky: bool,
+    /// Who reaches its containers, and where these may go. Each front end has words of its own for that.
+    pub rules: SharedRules,
 }
 
 impl ManyHostsSpec {
@@ -54,7 +58,38 @@ impl ManyHostsSpec {
             transport: transport.unwrap_or_default(),
             names: names?,
             sticky: sticky?,
+            rules: SharedRules::OPEN,
         }))
+    }
+}
+
+/// Which options of the table a network of many hosts has beside those: by these it has rules.
+const RULES: [&str; 1] = ["ingress"];
+
+/// Takes the options out of a map by which a caller of this front end says who reaches the containers of a network of
+/// many hosts.
+///
+/// # Errors
+/// As [`Texts::network`].
+pub fn take_rules(options: &mut BTreeMap<String, String>, front: FrontEnd) -> Result<NetworkSpec> {
+    let is_one = |option: &&NetworkOption| match option.value {
+        Value::Ingress(..) => true,
+        _ => option.cli.iter().any(|name| RULES.contains(name)),
+    };
+    let keys = crate::options(front).filter(is_one).flat_map(|option| option.names(front));
+    let map = keys.filter_map(|key| options.remove_entry(*key)).collect();
+    Texts { flag: "-o", map: &map }.network(front)
+}
+
+/// Whether a network of many hosts has this option of the command line, by which it has rules.
+pub fn is_rule(flag: &str) -> bool {
+    RULES.contains(&flag)
+}
+
+impl NetworkSpec {
+    /// The rules of a network of many hosts.
+    pub fn shared_rules(&self) -> SharedRules {
+        SharedRules { ingress: self.ingress.unwrap_or(IngressPolicy::Open), ..SharedRules::OPEN }
     }
 }
 

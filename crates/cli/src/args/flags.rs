@@ -29,8 +29,13 @@ impl NetworkFlags {
     }
 
     /// The first that was given besides these.
-    pub(crate) fn besides(&self, these: &[&str]) -> Option<&'static str> {
-        self.given.iter().map(|(name, _)| *name).find(|name| !these.contains(name))
+    pub(crate) fn besides(
+        &self,
+        these: &[&str],
+        or: impl Fn(&str) -> bool,
+    ) -> Option<&'static str> {
+        let mut given = self.given.iter().map(|(name, _)| *name);
+        given.find(|name| !these.contains(name) && !or(name))
     }
 }
 

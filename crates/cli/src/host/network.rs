@@ -18,7 +18,8 @@ pub(crate) fn create_network(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    if let Some(flag) = wanted.flags.besides(&["mtu", "names", "sticky"]) {
+    let unknown = wanted.flags.besides(&["mtu", "names", "sticky"], spec::is_rule);
+    if let Some(flag) = unknown {
         return Err(Error::unsupported(format!(
             "a network of many hosts does not have --{flag} yet"
         )));
@@ -43,6 +44,7 @@ pub(crate) fn create_network(
         engines: wanted.many.engines.iter().copied().collect(),
         names: wanted.flags.spec.names.unwrap_or(false),
         sticky: wanted.flags.spec.sticky.unwrap_or(false),
+        rules: wanted.flags.spec.shared_rules(),
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { missing, failure, mut notes, .. } = reply else {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
     EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Mtu, NetworkName, Placement, Result,
-    SharedNetwork, Timestamp, Transport, Vni, overlap,
+    SharedNetwork, SharedRules, Timestamp, Transport, Vni, overlap,
 };
 
 use super::RACES;
@@ -42,6 +42,8 @@ pub struct Declared {
     pub names: bool,
     /// Whether names keep their addresses.
     pub sticky: bool,
+    /// Who reaches its containers, and where these may go.
+    pub rules: SharedRules,
     /// When it was asked for.
     pub since: Timestamp,
 }
@@ -87,6 +89,7 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
             .require(key.clone(), Expect::Absent)
             .require(Key::Vni(network.vni), Expect::Absent)
             .require(Key::EncryptedVni(network.vni), Expect::Absent)
+            .require(Key::RuledVni(network.vni), Expect::Absent)
             .put(Key::Turn, Record::Mark)
             .put(vni, Record::Vni(wanted.name.clone()))
             .put(key, Record::Network(network.clone()));
@@ -133,9 +136,11 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         engines: wanted.engines.clone().into(),
         names: wanted.names,
         sticky: wanted.sticky,
+        rules: wanted.rules.clone(),
         since: wanted.since,
     };
     network.check(name)?;
+    network.rules.check()?;
     refuse_hosts_own(view, name, &network)?;
     for subnet in network.nets() {
         if let Some((other, net)) = overlapping(view, &subnet) {
@@ -199,6 +204,12 @@ pub fn refuse_hosts_own(view: &View, name: &NetworkName, network: &SharedNetwork
 /// # Errors
 /// `Unsupported`.
 pub fn refuse_unknown(name: &NetworkName, network: &SharedNetwork) -> Result<()> {
+    if network.rules.are_unknown() {
+        return Err(Error::unsupported(format!(
+            "network {name} is not used: it has rules that this Spoke does not know; install the version of the other \
+             hosts"
+        )));
+    }
     match network.transport {
         Transport::Vxlan | Transport::Route => Ok(()),
         Transport::Other => Err(Error::unsupported(format!(
@@ -228,9 +239,10 @@ pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork
 
 /// Which key says whose the VNI of a network is.
 fn vni_key(network: &SharedNetwork) -> Key {
-    match network.is_special() {
-        true => Key::EncryptedVni(network.vni),
-        false => Key::Vni(network.vni),
+    match (network.rules.is_open(), network.is_special()) {
+        (false, _) => Key::RuledVni(network.vni),
+        (true, true) => Key::EncryptedVni(network.vni),
+        (true, false) => Key::Vni(network.vni),
     }
 }
 
@@ -264,7 +276,8 @@ fn choose(view: &View) -> Result<Ipv4Net> {
 
 fn free_vni(view: &View) -> Result<Vni> {
     let networks = view.networks.values().map(|network| network.vni);
-    let claimed = view.vnis.keys().chain(view.encrypted_vnis.keys()).copied();
+    let claims = [&view.vnis, &view.encrypted_vnis, &view.ruled_vnis];
+    let claimed = claims.into_iter().flat_map(|claims| claims.keys()).copied();
     let taken: BTreeSet<u32> = networks.chain(claimed).map(Vni::number).collect();
     let mut free = (FIRST_VNI..=Vni::LAST).filter(|number| !taken.contains(number));
     free.find_map(Vni::new).ok_or_else(|| Error::exhausted("every VNI is taken"))

@@ -216,7 +216,9 @@ impl Hosts {
                 member.address,
             )));
         }
-        let Wanted { name, block, hosts, encrypt: encrypted, engines, names, sticky, .. } = wanted;
+        let Wanted {
+            name, block, hosts, encrypt: encrypted, engines, names, sticky, rules, ..
+        } = wanted;
         let since = time::now();
         Ok(book::Declared {
             name,
@@ -229,6 +231,7 @@ impl Hosts {
             engines,
             names,
             sticky,
+            rules,
             since,
         })
     }
@@ -411,7 +414,7 @@ fn holders<'a>(state: &'a State, name: &NetworkName) -> BTreeSet<&'a HostName> {
     all.filter(|holder| view.alive.contains(*holder)).collect()
 }
 
-/// The network that is there already, where it is of the wanted subnet.
+/// The network that is there already, where it is of the wanted subnet and has the rules that are asked for.
 fn joined(view: &View, wanted: &book::Declared) -> Option<SharedNetwork> {
     let there = view.networks.get(&wanted.name);
     let is_wanted = |there: &&SharedNetwork| match wanted.subnets {
@@ -421,7 +424,8 @@ fn joined(view: &View, wanted: &book::Declared) -> Option<SharedNetwork> {
         Subnets::V6(Subnet6::Named(subnet)) => there.subnet == subnet.into(),
         Subnets::V6(Subnet6::Chosen(_)) => there.subnet.addr().is_ipv6(),
     };
-    there.filter(is_wanted).cloned()
+    let is_ruled = |there: &&SharedNetwork| wanted.rules.is_open() || wanted.rules == there.rules;
+    there.filter(is_wanted).filter(is_ruled).cloned()
 }
 
 /// One of IPv6 that is named alone is the only one.

@@ -17,7 +17,7 @@ use host::hosts::{self, Reply, Wanted};
 use host::time;
 use model::{
     AliasId, EngineKind, Error, IpNet, Kind, Network, NetworkName, Placement, Result, Runtime,
-    Space, SubnetId, TransportChoice,
+    SharedRules, Space, SubnetId, TransportChoice,
 };
 use serde::{Deserialize, Serialize};
 use spec::ManyHostsSpec;
@@ -49,6 +49,8 @@ pub(super) struct Record {
     names: bool,
     #[serde(default)]
     sticky: bool,
+    #[serde(default)]
+    rules: SharedRules,
     /// The name under which it was declared, or is being declared.
     #[serde(default)]
     name: Option<NetworkName>,
@@ -353,8 +355,8 @@ impl Asked {
 
 impl Record {
     fn of(ManyHosts { id, subnets, spec }: ManyHosts) -> Self {
-        let ManyHostsSpec { hosts, engines, transport, names, sticky } = spec;
-        Self { id, subnets, hosts, engines, transport, names, sticky, name: None }
+        let ManyHostsSpec { hosts, engines, transport, names, sticky, rules } = spec;
+        Self { id, subnets, hosts, engines, transport, names, sticky, rules, name: None }
     }
 
     fn many(&self) -> ManyHosts {
@@ -367,6 +369,7 @@ impl Record {
                 transport: self.transport,
                 names: self.names,
                 sticky: self.sticky,
+                rules: self.rules.clone(),
             },
         }
     }

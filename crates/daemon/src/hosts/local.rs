@@ -9,14 +9,14 @@ use host::host_context::HostContext;
 use host::hosts::networks;
 use linux::filter;
 use model::{
-    Backend, Bridge, BridgePort, Error, Firewall, Gateway, IpNet, Ipam, Kind, Link, LinkKind,
-    Masquerade, Network, NetworkName, Order, Pool, PoolId, Range, Result, Runtime, SharedNetwork,
-    Sources, Space, Timestamp, Transport, Wiring, hosts_of, next_address,
+    Backend, Bridge, BridgePort, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet, Ipam,
+    Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Pool, PoolId, Range, Result,
+    Runtime, SharedNetwork, Sources, Space, Timestamp, Transport, Wiring, hosts_of, next_address,
 };
 use netlink::Socket;
 use serde::{Deserialize, Serialize};
 
-use super::member;
+use super::member::{self, Member};
 
 /// A network that the daemon made, and which of its addresses are this host's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,11 +68,32 @@ impl Local {
         if Socket::route()?.link_index(&bridge)?.is_none() {
             host_context.raise(&network)?;
         }
-        // Containers of other hosts come by this bridge too: the host's isolated networks hold against them.
-        match backend {
-            Backend::Nftables => filter::police(&mut Socket::netfilter()?, &bridge),
-            Backend::Iptables => Ok(()),
+        self.police(&bridge, backend, place)
+    }
+
+    /// Containers of other hosts come by this bridge too: the host's isolated networks hold against them. What other
+    /// networks send to these by this host is kept from an isolated one here.
+    fn police(&self, bridge: &IfName, backend: Backend, place: &Path) -> Result<()> {
+        match (backend, self.network.rules.ingress) {
+            (Backend::Iptables, _) => Ok(()),
+            (Backend::Nftables, IngressPolicy::Open) => {
+                filter::police(&mut Socket::netfilter()?, bridge)
+            }
+            (Backend::Nftables, IngressPolicy::SameBridge | IngressPolicy::Isolated) => {
+                let underlay = self.underlay(place)?;
+                filter::guard_bridge(&mut Socket::netfilter()?, bridge, underlay.as_ref())
+            }
         }
+    }
+
+    /// The device by which packets of the network come from other hosts, where they are routed.
+    fn underlay(&self, place: &Path) -> Result<Option<IfName>> {
+        if self.network.transport != Transport::Route {
+            return Ok(None);
+        }
+        let Some(member) = Member::read(place)? else { return Ok(None) };
+        let underlay = overlay::underlay(member.address, &mut Socket::route()?)?;
+        Ok(underlay.map(|underlay| underlay.name))
     }
 
     fn create(
@@ -140,7 +161,11 @@ impl Local {
                 sources: Sources { v4: None, v6: None },
                 only: None,
             }),
-            firewall: Some(Firewall { bridge: Some(bridge), ..Firewall::open(backend) }),
+            firewall: Some(Firewall {
+                bridge: Some(bridge),
+                ingress: self.network.rules.ingress,
+                ..Firewall::open(backend)
+            }),
             names: self.network.names,
             ..Wiring::default()
         };
@@ -243,6 +268,7 @@ mod tests {
             engines: Default::default(),
             names: false,
             sticky: false,
+            rules: model::SharedRules::OPEN,
             since: Timestamp(1),
         };
         Local { network, block, more: Vec::new() }

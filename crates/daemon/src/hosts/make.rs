@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cluster::{Etcd, View, book};
 use host::time;
-use model::{Error, IpNet, Kind, NetworkName, Result, SharedNetwork, Transport};
+use model::{Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 
 use super::keep::Keeper;
@@ -24,7 +24,7 @@ impl Keeper<'_> {
         let gone = || Error::try_again(format!("network {name} went away"));
         let network = view.networks.get(name).cloned().ok_or_else(gone)?;
         if let Err(error) = self.refuse((view, member), name, &network) {
-            if network.transport == Transport::Other {
+            if network.is_unknown() {
                 return Ok(self.suspend(name).and(Err(error)));
             }
             return Ok(Err(error));

@@ -110,10 +110,10 @@ pub(super) fn wanted(
 }
 
 /// Whether what was made here is the network that the cluster has, in a block of this host: the bridge may still be that
-/// of an earlier network of this name. One whose transport this version does not know is not: a later version made it.
+/// of an earlier network of this name. One whose transport or rules this version does not know is not: a later version made it.
 pub(super) fn is_here(view: &View, member: &Member, name: &NetworkName, made: &Local) -> bool {
     let mut blocks = view.blocks_of(name, &member.name);
-    let network = view.networks.get(name).filter(|network| network.transport != Transport::Other);
+    let network = view.networks.get(name).filter(|network| !network.is_unknown());
     network.is_some_and(|network| made.network.is_same(network))
         && blocks.any(|block| block == made.block)
 }

@@ -5,16 +5,20 @@
 //! wish to the daemon, which asks the engine's API for the name a moment later and declares the network. Until then
 //! no address of it is given to a container.
 
+use std::collections::BTreeMap;
+
 use engine::Engine;
 use model::{
     Alias, AliasId, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName, Publisher, Result,
-    Runtime, Space, Subnet, Timestamp,
+    Runtime, SharedRules, Space, Subnet, Timestamp,
 };
 pub(crate) use spec::HOSTS;
-use spec::ManyHostsSpec;
+use spec::{FrontEnd, ManyHostsSpec, NetworkSpec, Texts, take_rules};
 
 use super::block::{Block, blocks};
 use super::network::alias_id;
+use super::option::{ICC, ingress};
+use super::template::INGRESS;
 use libnetwork::Answer;
 
 /// Where Spoke takes subnets of this host from, where none is named.
@@ -80,6 +84,8 @@ fn options(asked: &libnetwork::NetworkOptions) -> Result<ManyHostsSpec> {
     let mut options = asked.generic.clone();
     let spec = ManyHostsSpec::take(&mut options, EngineKind::Docker)?;
     let spec = spec.ok_or_else(|| Error::bug(format!("a network without -o {HOSTS}")))?;
+    let rules = rules(&mut options)?;
+    let spec = ManyHostsSpec { rules, ..spec };
     let other = options.keys().next().map(|key| format!("-o {}", key.escape_debug()));
     let other = other.or_else(|| asked.internal.then(|| "--internal".to_owned()));
     match other {
@@ -88,6 +94,14 @@ fn options(asked: &libnetwork::NetworkOptions) -> Result<ManyHostsSpec> {
             "{other}: a network of many hosts (-o {HOSTS}) does not have that yet"
         ))),
     }
+}
+
+/// As of a network of this host, it is kept from other networks unless the caller says otherwise.
+fn rules(options: &mut BTreeMap<String, String>) -> Result<SharedRules> {
+    let icc: BTreeMap<_, _> = ICC.iter().filter_map(|key| options.remove_entry(*key)).collect();
+    let spec = take_rules(options, FrontEnd::Docker)?;
+    let ingress = ingress(&Texts { flag: "-o", map: &icc }, spec.ingress)?;
+    Ok(NetworkSpec { ingress: Some(ingress.unwrap_or(INGRESS)), ..spec }.shared_rules())
 }
 
 /// The hosts share the subnet itself, and Spoke leases each host's part of it.

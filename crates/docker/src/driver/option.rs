@@ -26,7 +26,7 @@ const INTERFACES: &[&str] = &["interfaces"];
 const EGRESS: &str = "egress";
 const VIA: &str = "via";
 const GATEWAY: &[&str] = &["gateway"];
-const ICC: &[&str] = &["com.docker.network.bridge.enable_icc"];
+pub(super) const ICC: &[&str] = &["com.docker.network.bridge.enable_icc"];
 const BINDING: &[&str] = &["com.docker.network.bridge.host_binding_ipv4"];
 const MODE_V4: &[&str] = &["com.docker.network.bridge.gateway_mode_ipv4"];
 const MODE_V6: &[&str] = &["com.docker.network.bridge.gateway_mode_ipv6"];
@@ -109,7 +109,11 @@ fn prefix(texts: &Texts<'_>) -> Result<Option<IfName>> {
     })
 }
 
-fn ingress(texts: &Texts<'_>, isolation: Option<IngressPolicy>) -> Result<Option<IngressPolicy>> {
+/// From where containers are reached, where the caller says so.
+pub(super) fn ingress(
+    texts: &Texts<'_>,
+    isolation: Option<IngressPolicy>,
+) -> Result<Option<IngressPolicy>> {
     match (texts.one(ICC, "true or false", truth)?, isolation) {
         (None, isolation) => Ok(isolation),
         (Some(false), None | Some(IngressPolicy::Isolated)) => Ok(Some(IngressPolicy::Isolated)),

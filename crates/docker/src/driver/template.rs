@@ -12,7 +12,7 @@ use super::block::{Block, pools};
 use super::option::pools_of_others;
 
 /// Networks of Docker are apart unless they are asked not to be, as with Docker's own bridges.
-const INGRESS: IngressPolicy = IngressPolicy::SameBridge;
+pub(super) const INGRESS: IngressPolicy = IngressPolicy::SameBridge;
 
 /// The properties of a network that are not among its options.
 pub(crate) struct Circumstances<'a> {

@@ -9,9 +9,9 @@ use crate::identity::{GROUP, VLAN_GATEWAY};
 
 use super::neighbours;
 use super::ruleset::{
-    CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, INSIDE, INTERNAL, ISOLATED, LAN, LAN_ONLY,
-    LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SERVED, SERVING, SOURCE, SWITCHED,
-    TRUSTED, UNJUDGED,
+    CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE, INTERNAL,
+    ISOLATED, LAN, LAN_ONLY, LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SERVED,
+    SERVING, SOURCE, SWITCHED, TRUSTED, UNJUDGED,
 };
 
 /// A rule.
@@ -29,6 +29,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         ("postrouting", postrouting()),
         ("published", published()),
         ("forward", forward()),
+        ("guarded", guarded()),
         ("direct", direct()),
         ("served", served()),
         ("internals", internals()),
@@ -209,13 +210,6 @@ fn forward() -> Vec<Steps> {
         steps.extend(ip.behind(Meta::OutputName, ip.destination(), sets));
         ending(steps, DROP)
     };
-    let policed = || vec![Expression::Meta(Meta::InputName, R), Expression::In(POLICED.name, R)];
-    let other_bridge = || {
-        let kind = Expression::Equal(R, Cow::Borrowed(b"bridge\0\0\0\0\0\0\0\0\0\0"));
-        let mut steps = vec![Expression::Meta(Meta::InputKind, R), kind];
-        steps.extend(not_ours());
-        steps
-    };
     let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.destination(), &GUARDED), ACCEPT);
     let internal = |interface: Meta| {
         let steps = vec![Expression::Meta(interface, R), Expression::In(INTERNAL.name, R)];
@@ -226,6 +220,11 @@ fn forward() -> Vec<Steps> {
         Expression::In(CLOSED.name, R),
         Expression::Verdict(Verdict::Jump("direct")),
     ];
+    let guarded_bridge = vec![
+        Expression::Meta(Meta::OutputName, R),
+        Expression::In(GUARDED_BRIDGES.name, R),
+        Expression::Verdict(Verdict::Jump("guarded")),
+    ];
     vec![
         internal(Meta::InputName),
         internal(Meta::OutputName),
@@ -235,6 +234,7 @@ fn forward() -> Vec<Steps> {
         closed(policed(), Ip::V6, &ISOLATED),
         translated(ACCEPT),
         closed_network,
+        guarded_bridge,
         own(Ip::V4),
         own(Ip::V6),
         closed(policed(), Ip::V4, &GUARDED),
@@ -244,6 +244,23 @@ fn forward() -> Vec<Steps> {
         closed(other_bridge(), Ip::V4, &GUARDED),
         closed(other_bridge(), Ip::V6, &GUARDED),
     ]
+}
+
+fn guarded() -> Vec<Steps> {
+    vec![ending(between(&INSIDE), ACCEPT), ending(policed(), DROP), ending(other_bridge(), DROP)]
+}
+
+/// Matches packets that arrived by an interface with an ingress policy.
+fn policed() -> Steps {
+    vec![Expression::Meta(Meta::InputName, R), Expression::In(POLICED.name, R)]
+}
+
+/// Matches packets that arrived by a bridge of other programs.
+fn other_bridge() -> Steps {
+    let kind = Expression::Equal(R, Cow::Borrowed(b"bridge\0\0\0\0\0\0\0\0\0\0"));
+    let mut steps = vec![Expression::Meta(Meta::InputKind, R), kind];
+    steps.extend(not_ours());
+    steps
 }
 
 /// Matches packets that arrived by an interface of other programs.

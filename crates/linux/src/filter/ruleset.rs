@@ -72,6 +72,7 @@ pub(super) const SERVED: [Set<'static>; 2] = pair(["served4", "served6"], HOST_P
 pub(super) const AT_LOOPBACK: Set<'static> =
     Set { objects: Some(ObjectKind::Counter), ..set("at_loopback", BEHIND[0]) };
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
+pub(super) const GUARDED_BRIDGES: Set<'static> = set("guarded_bridges", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
 pub(super) const SERVING: Set<'static> = set("serving", &[Field::Interface]);
@@ -101,8 +102,18 @@ pub(super) const OWNED: [&[Set<'static>]; 15] = [
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
-const SHARED: [Set<'static>; 9] =
-    [POLICED, INTERNAL, CLOSED, TRUSTED, SERVING, UNJUDGED, INSIDE, LAN[0], LAN[1]];
+const SHARED: [Set<'static>; 10] = [
+    POLICED,
+    GUARDED_BRIDGES,
+    INTERNAL,
+    CLOSED,
+    TRUSTED,
+    SERVING,
+    UNJUDGED,
+    INSIDE,
+    LAN[0],
+    LAN[1],
+];
 
 const fn filter(hook: Hook, priority: i32) -> Base {
     Base { kind: ChainKind::Filter, hook, priority, policy: Policy::Accept }
@@ -124,6 +135,7 @@ const CHAINS: [(&str, Option<Base>); 14] = [
     ("postrouting", Some(nat(Hook::Postrouting, 100))),
     ("published", None),
     ("forward", Some(filter(Hook::Forward, -10))),
+    ("guarded", None),
     ("direct", None),
     ("served", None),
     ("internals", None),

@@ -7,7 +7,9 @@ use netlink::nft::{self, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
 use super::fence;
-use super::ruleset::{self, CLOSED, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED, UNJUDGED};
+use super::ruleset::{
+    self, CLOSED, GUARDED_BRIDGES, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED, UNJUDGED,
+};
 
 /// Docker's own gateway network, on which it publishes ports of Spoke's containers
 /// (`ports=docker`). They could bypass their network's isolation there, so it is policed as Spoke's
@@ -33,6 +35,21 @@ impl Shared {
     /// The bridge over which Docker publishes ports of our containers has an ingress policy.
     pub(super) fn dockers_way_out() -> Option<Self> {
         DOCKERS_WAY_OUT.parse().ok().as_ref().map(Self::policed)
+    }
+
+    /// The bridge is one of many hosts, which other policed interfaces do not reach, whatever host its containers are on.
+    /// Packets of the network come by `underlay` where they are routed.
+    fn guarded(bridge: &IfName, underlay: Option<&IfName>) -> Vec<Self> {
+        let one = || Tuple::new().interface(bridge);
+        let mut all = vec![
+            Self::policed(bridge),
+            Self::new(GUARDED_BRIDGES.name, one(), bridge),
+            Self::new(INSIDE.name, one().interface(bridge), bridge),
+        ];
+        all.extend(underlay.map(|underlay| {
+            Self::new(INSIDE.name, Tuple::new().interface(underlay).interface(bridge), bridge)
+        }));
+        all
     }
 
     /// The interface is that of an internal network, whose packets stay in it.
@@ -118,9 +135,21 @@ pub fn make_internal(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 /// # Errors
 /// As [`Transaction::apply`], and as [`super::ensure`].
 pub fn police(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    let wanted = BTreeSet::from([Shared::policed(bridge)]);
+    keep(socket, &BTreeSet::from([Shared::policed(bridge)]))
+}
+
+/// The same, and keeps what comes by other policed interfaces, or bridges of others, from what leaves by this bridge, also
+/// for other hosts. Packets of other hosts come by `underlay` where they are routed. Repeating it changes nothing.
+///
+/// # Errors
+/// As [`police`].
+pub fn guard_bridge(socket: &mut Socket, bridge: &IfName, underlay: Option<&IfName>) -> Result<()> {
+    keep(socket, &Shared::guarded(bridge, underlay).into_iter().collect())
+}
+
+fn keep(socket: &mut Socket, wanted: &BTreeSet<Shared>) -> Result<()> {
     fence::calmly(socket, |socket| {
-        if missing(socket, &wanted)?.is_none() {
+        if missing(socket, wanted)?.is_none() {
             return Ok(());
         }
         ruleset::ensure(socket)?;
@@ -137,7 +166,9 @@ pub fn police(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 /// As [`Transaction::apply`].
 pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let [internal, inside] = Shared::internal(bridge);
-    let mut unwanted = vec![Shared::policed(bridge), internal, inside];
+    let mut unwanted = BTreeSet::from([internal, inside]);
+    unwanted.extend(Shared::guarded(bridge, None));
+    unwanted.extend(leading(socket, INSIDE.name, bridge)?);
     unwanted.extend(trusting(socket, bridge)?);
     let there = found(socket, unwanted.iter())?;
     let mut transaction = Transaction::new();
@@ -153,12 +184,15 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 fn trusting(socket: &mut Socket, bridge: &IfName) -> Result<Vec<Shared>> {
     let mut trusting = Shared::judged(bridge, &Passage::Everybody);
     trusting.extend([Family::V4, Family::V6].map(|family| Shared::unjudged(bridge, family)));
-    for element in nft::elements(socket, TABLE, TRUSTED.name)? {
-        if leads_to(&element, bridge) {
-            trusting.push(Shared { set: TRUSTED.name, element, bridge: bridge.clone() });
-        }
-    }
+    trusting.extend(leading(socket, TRUSTED.name, bridge)?);
     Ok(trusting)
+}
+
+/// The pairs of interfaces of a set that end with this bridge.
+fn leading(socket: &mut Socket, set: &'static str, bridge: &IfName) -> Result<Vec<Shared>> {
+    let all = nft::elements(socket, TABLE, set)?.into_iter();
+    let all = all.filter(|element| leads_to(element, bridge));
+    Ok(all.map(|element| Shared { set, element, bridge: bridge.clone() }).collect())
 }
 
 /// As nftables has it.

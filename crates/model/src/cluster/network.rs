@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{Engines, Placement, Transport, Vni, lenient};
+use super::{Engines, Placement, SharedRules, Transport, Vni, lenient};
 use crate::{Error, IpNet, Mtu, NetworkName, Result, Timestamp, next_address};
 
 /// A network of many hosts, as it is declared for all of them.
@@ -43,6 +43,9 @@ pub struct SharedNetwork {
     /// none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sticky: bool,
+    /// Who reaches its containers, and where these may go.
+    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "SharedRules::is_open")]
+    pub rules: SharedRules,
     /// When it was declared.
     pub since: Timestamp,
 }
@@ -111,6 +114,11 @@ impl SharedNetwork {
             true => Err(format!("a block of {subnet6} has fewer addresses than a /{}", self.block)),
             false => Ok(()),
         }
+    }
+
+    /// Whether only later versions know how to use it.
+    pub fn is_unknown(&self) -> bool {
+        self.transport == Transport::Other || self.rules.are_unknown()
     }
 
     /// Whether versions that know only VXLAN in clear text and subnets of IPv4 would use it wrongly: they must not find
@@ -264,6 +272,7 @@ mod tests {
             engines: Engines::default(),
             names: false,
             sticky: false,
+            rules: SharedRules::OPEN,
             since: Timestamp(1),
         }
     }

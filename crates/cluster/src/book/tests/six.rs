@@ -28,6 +28,7 @@ fn declared(name: &str, subnets: Subnets) -> Declared {
         engines: BTreeSet::new(),
         names: false,
         sticky: false,
+        rules: model::SharedRules::OPEN,
         since: Timestamp(1),
     }
 }

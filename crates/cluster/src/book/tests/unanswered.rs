@@ -31,6 +31,7 @@ fn wanted() -> Declared {
         engines: BTreeSet::new(),
         names: false,
         sticky: false,
+        rules: model::SharedRules::OPEN,
         since: Timestamp(7),
     }
 }

@@ -14,7 +14,7 @@ use crate::wire::{Command, Node, Object};
 /// The subnets, one of each family at most; chosen where none is named.
 const SUBNET: &str = "subnet";
 /// What goes with `hosts`, and is said of the network.
-const FIELDS: [&str; 6] = [HOSTS, "in", "names", "sticky", SUBNET, "transport"];
+const FIELDS: [&str; 7] = [HOSTS, "in", "ingressPolicy", "names", "sticky", SUBNET, "transport"];
 
 /// The network that the configuration asks for on many hosts; `None` where it is one of this host's.
 pub(super) fn network(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Network>> {
@@ -58,6 +58,8 @@ fn wanted(call: &Call<'_>, root: &Object<'_>) -> Result<ManyHosts> {
     };
     let spec = ManyHostsSpec::take(&mut options, EngineKind::Cni)?;
     let spec = spec.ok_or_else(|| Error::bug(format!("a network without \"{HOSTS}\"")))?;
+    let rules = field::spec(root)?.shared_rules();
+    let spec = ManyHostsSpec { rules, ..spec };
     Ok(ManyHosts {
         name: call.config.name().clone(),
         subnets: subnets.map(subnet).collect::<Result<_>>()?,

@@ -10,6 +10,7 @@ fn a_network_that_no_engine_ever_listed_is_reported() {
         transport: TransportChoice::default(),
         names: false,
         sticky: false,
+        rules: model::SharedRules::OPEN,
         name: None,
     };
     let asked = Asked::new(record.clone());

@@ -4,8 +4,8 @@ use model::{IfName, IngressPolicy, Kind, PortMap, Protocol};
 
 use super::space::{Space, alive};
 use crate::filter::{
-    Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, police, remove,
-    verify,
+    Elements, Owner, find_owned, forget_bridge, guard_bridge, holder, install, list_owners, police,
+    remove, verify,
 };
 
 fn port(host: Option<&str>, host_port: u16) -> PortMap {
@@ -79,6 +79,32 @@ fn in_found_and_out() {
     space.run("nft delete table inet spoke");
     police(&mut socket, &open).unwrap();
     assert!(policed(&space).contains("\"br2\""), "also where the table is gone");
+}
+
+#[test]
+fn a_guarded_bridge_is_known_until_it_goes() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let (bridge, underlay) = ("br0".parse().unwrap(), "eth0".parse().unwrap());
+    let listed = |set: &str| space.run(&format!("nft list set inet spoke {set}"));
+    for _ in 0..2 {
+        guard_bridge(&mut socket, &bridge, Some(&underlay)).unwrap();
+    }
+    for set in ["policed", "guarded_bridges"] {
+        assert!(listed(set).contains("\"br0\""), "{}", listed(set));
+    }
+    let inside = listed("inside");
+    assert!(
+        inside.contains("\"br0\" . \"br0\"") && inside.contains("\"eth0\" . \"br0\""),
+        "{inside}"
+    );
+    guard_bridge(&mut socket, &"br1".parse().unwrap(), None).unwrap();
+    forget_bridge(&mut socket, &bridge).unwrap();
+    forget_bridge(&mut socket, &bridge).unwrap();
+    for set in ["policed", "guarded_bridges", "inside"] {
+        let listed = listed(set);
+        assert!(!listed.contains("br0") && listed.contains("br1"), "{listed}");
+    }
 }
 
 #[test]
