@@ -109,6 +109,10 @@ fn made_by_podman_for_all(engine: &Engine, podman: &Podman5) {
     podman.podman("network create -d spoke -o hosts=all -o in=docker both");
     assert_eq!(engine.docker("network inspect -f {{.Driver}} both").trim(), "spoke");
     podman.podman("network inspect both");
+    podman.podman("network create -d spoke --internal -o hosts=all -o in=docker inner");
+    assert_eq!(engine.docker("network inspect -f {{.Internal}} inner").trim(), "true");
+    assert_eq!(podman.podman("network inspect -f {{.Internal}} inner").trim(), "true");
+    spoke(engine.world(), "network rm inner");
     spoke(engine.world(), "network rm both");
     assert_eq!(engine.docker("network ls -q --filter name=both"), "");
     let known = podman.podman("network ls --format {{.Name}}");
@@ -122,6 +126,7 @@ fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
         ("", "is of 10.200.0.0/13, from which each host takes subnets of its own"),
         ("--subnet 10.65.0.0/16 -o mtu=1400", "-o mtu: a network of many hosts"),
         ("--subnet 10.65.0.0/16 -o transport=quic", "is not auto, vxlan or route"),
+        ("--subnet 10.65.0.0/16 -o isolation=container", "reach each other"),
         ("--subnet 10.65.0.0/16 -o hosts=podman", "of which this one, docker, is none"),
         ("--subnet 10.65.0.0/16 -o hosts=nowhere", "the cluster has no host nowhere"),
     ] {
@@ -133,6 +138,8 @@ fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
     engine.docker("run -d --name early --network both busybox /bin/sleep 3600");
     until(&podman.world, "test -s /etc/containers/networks/both.json");
     podman.run("late", "--network both", "");
+    // As without `-o hosts`.
+    assert!(spoke(&podman.world, "network inspect both -o json").contains("same-bridge"));
     let [early, late] = [engine.endpoint("early", "both"), podman.endpoint("late", "both")];
     let [early, late] = [&early, &late].map(|end| end["IPAddress"].as_str().expect("a text"));
     let block = |address: &str| address.rsplit_once('.').map(|(block, _)| block.to_owned());

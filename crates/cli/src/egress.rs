@@ -64,6 +64,7 @@ pub(super) fn run(
         EgressCommand::Test(wanted) => judged::test(wanted, output, host_context),
         EgressCommand::Set(wanted) => match wanted.wanted()? {
             own::Wanted::Network(network, rules) => {
+                super::host::refuse_shared_rules(&network, host_context)?;
                 change(&network, output, host_context, &move |fence| {
                     fence.rules.clone_from(&rules.rules);
                 })

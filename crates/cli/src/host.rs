@@ -22,7 +22,7 @@ use crate::answer::Answer;
 use crate::args::host::{HOURS, HostCommand, IdentityArgs, TokenCommand};
 use crate::context::HostContext;
 use crate::output::Output;
-pub(super) use network::{create_network, is_shared, remove_network};
+pub(super) use network::{create_network, is_shared, refuse_shared_rules, remove_network};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";

@@ -6,7 +6,7 @@
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}`, `"link":{"mac":"…","v6":"fe80::1"}`: by what it is known on its segment | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
 //! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and in a cluster with an etcd of its own `"etcd":false` where the host does not have the program, and `"authority":{"issuer":"…","trusted":["…"]}`: which has signed its certificate, and which it trusts | the host's daemon |
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
-//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names, `"sticky":true`: whether names keep addresses, `"rules":{"ingress":"same-bridge"}`: who reaches its containers; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names, `"sticky":true`: whether names keep addresses, `"rules":{"ingress":"same-bridge"}`, and in it `"internal":true`, `"egress":{"rules":["…"]}`: who reaches its containers, and where these may go; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
 //! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted, routed or of IPv6 alone. A program that does not know that finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
 //! | `ruled-vni/4097` | `"NETWORK"`: the same for a network with `rules`, instead of both. A program that knows no rules finds nobody's claim, and does not use the network | as `vni/4097` |
@@ -195,7 +195,7 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
         Key::Network(name) => {
             let network: model::SharedNetwork = read(value)?;
             network.check(name)?;
-            Record::Network(network)
+            Record::Network(Box::new(network))
         }
         Key::Vni(_) | Key::EncryptedVni(_) | Key::RuledVni(_) => Record::Vni(read(value)?),
         Key::Tunnel(..) => Record::Tunnel(read(value)?),

@@ -177,7 +177,7 @@ pub enum Record {
     /// Of [`Key::Alive`].
     Alive(AliveRecord),
     /// Of [`Key::Network`].
-    Network(SharedNetwork),
+    Network(Box<SharedNetwork>),
     /// Of [`Key::Vni`], [`Key::EncryptedVni`] and [`Key::RuledVni`]: whose it is.
     Vni(NetworkName),
     /// Of [`Key::Tunnel`].

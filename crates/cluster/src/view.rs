@@ -142,17 +142,13 @@ impl View {
             }
             (Key::Turn, Some(_)) => self.turn = revision,
             (Key::Network(name), Some(Record::Network(network))) => {
-                self.networks.insert(name, network);
+                self.networks.insert(name, *network);
             }
-            (Key::Vni(vni), Some(Record::Vni(network))) => {
-                self.vnis.insert(vni, network);
+            (Key::Vni(vni), Some(Record::Vni(it))) => drop(self.vnis.insert(vni, it)),
+            (Key::EncryptedVni(vni), Some(Record::Vni(it))) => {
+                drop(self.encrypted_vnis.insert(vni, it))
             }
-            (Key::EncryptedVni(vni), Some(Record::Vni(network))) => {
-                self.encrypted_vnis.insert(vni, network);
-            }
-            (Key::RuledVni(vni), Some(Record::Vni(network))) => {
-                self.ruled_vnis.insert(vni, network);
-            }
+            (Key::RuledVni(vni), Some(Record::Vni(it))) => drop(self.ruled_vnis.insert(vni, it)),
             (Key::Tunnel(host, turn), Some(Record::Tunnel(key))) => {
                 self.tunnels.insert((host, turn), key);
             }

@@ -335,7 +335,7 @@ pub enum Reply {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {
-    Reply(Reply),
+    Reply(Box<Reply>),
     Failed { kind: String, what: String },
 }
 
@@ -362,7 +362,7 @@ pub fn answer(
     stream.set_read_timeout(Some(limit)).map_err(broken)?;
     stream.set_write_timeout(Some(limit)).map_err(broken)?;
     let reply = match read(stream).and_then(work) {
-        Ok(reply) => Line::Reply(reply),
+        Ok(reply) => Line::Reply(Box::new(reply)),
         Err(error) => Line::Failed { kind: format!("{:?}", error.kind()), what: error.to_string() },
     };
     stream.write_all(&line(&reply)?).map_err(broken)

@@ -38,7 +38,7 @@ pub use ruleset::{
 pub use sandbox_names::{
     SANDBOX_SERVER, SandboxNames, lead as lead_sandbox, unlead as unlead_sandbox,
 };
-pub use shared::{forget_bridge, guard_bridge, make_internal, police};
+pub use shared::{Guard, forget_bridge, guard_bridge, make_internal, police};
 
 use model::IfName;
 

@@ -132,6 +132,24 @@ impl Iptables {
         wanted.into_iter().map(remove).fold(Ok(()), Result::and)
     }
 
+    /// Isolates the bridge of a network that many hosts share, whether or not a container of this host is on it: from
+    /// what other networks guard, and where it `is_guarded` these from it. Repeating it changes nothing.
+    ///
+    /// # Errors
+    /// As [`Iptables::install`].
+    pub fn isolate_bridge(
+        &self,
+        bridge: &IfName,
+        families: &[Family],
+        is_guarded: bool,
+    ) -> Result<()> {
+        let wanted = Wanted::of_bridge(bridge, is_guarded)?;
+        let made = families
+            .iter()
+            .map(|family| self.edit(*family, |saved| change::install(saved, &wanted)).map(drop));
+        made.fold(Ok(()), Result::and)
+    }
+
     /// Removes the isolation of a bridge, which its containers share.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! `podman network create -d spoke -o hosts=all NAME`: the network becomes one of many hosts, on each of which it is
 //! in the named engines too (`-o in=docker,cni`), and in Podman.
 
-use model::{ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Result};
+use model::{ENGINE_LABEL, EgressPolicy, EngineKind, Error, IpNet, NetworkName, Result};
 use serde_json::{Value, json};
-use spec::{FrontEnd, HOSTS, ManyHostsSpec, take_rules};
+use spec::{FrontEnd, HOSTS, ManyHostsSpec, NetworkSpec, take_rules};
 
 use crate::wire::NetworkConfig;
 
@@ -28,16 +28,13 @@ impl ManyHosts {
         let Some(spec) = ManyHostsSpec::take(&mut options, EngineKind::Podman)? else {
             return Ok(None);
         };
-        let rules = take_rules(&mut options, FrontEnd::Podman)?.shared_rules();
+        let egress = if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open };
+        let rules = take_rules(&mut options, FrontEnd::Podman)?;
+        let rules = NetworkSpec { egress, ..rules }.shared_rules();
         let spec = ManyHostsSpec { rules, ..spec };
         if let Some(other) = options.keys().next() {
             return Err(Error::unsupported(format!(
                 "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"
-            )));
-        }
-        if config.internal {
-            return Err(Error::unsupported(format!(
-                "--internal: a network of many hosts (-o {HOSTS}) does not have that yet"
             )));
         }
         for of in config.subnets() {
@@ -61,6 +58,8 @@ impl ManyHosts {
     /// network.
     pub(crate) fn joined(&self, mut document: Value) -> Value {
         document["options"] = json!({"network": self.name});
+        // The network that it joins says so.
+        document["internal"] = json!(false);
         document["labels"][ENGINE_LABEL] = json!(self.name);
         document["subnets"] = json!([]);
         document
@@ -91,6 +90,18 @@ mod tests {
     }
 
     #[test]
+    fn rules_are_podman_s_own_words() {
+        let more = [("internal", json!(true))];
+        let many = read(json!({"hosts": "all", "isolate": "true"}), &more).unwrap().unwrap();
+        assert!(many.spec.rules.internal);
+        assert_eq!(many.spec.rules.ingress, model::IngressPolicy::SameBridge);
+        let joined = many.joined(json!({"name": "front", "internal": true}));
+        assert_eq!(joined["internal"], false);
+        let many = read(json!({"hosts": "all"}), &[]).unwrap().unwrap();
+        assert!(many.spec.rules.is_open());
+    }
+
+    #[test]
     fn what_it_cannot_have_is_refused() {
         let subnet = json!([{"subnet": "10.8.0.0/16", "gateway": "10.8.0.1"}]);
         for (options, more, why) in [
@@ -100,7 +111,6 @@ mod tests {
                 ("internal", json!(false)),
                 "docker, podman or cni",
             ),
-            (json!({"hosts": "all"}), ("internal", json!(true)), "--internal"),
             (json!({"hosts": "all"}), ("subnets", subnet), "--gateway"),
         ] {
             let error = read(options, &[more]).unwrap_err().to_string();

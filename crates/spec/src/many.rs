@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::text::{shown, truth};
-use model::{EngineKind, Error, IngressPolicy, Placement, Result, SharedRules, TransportChoice};
+use model::{
+    EgressPolicy, EngineKind, Error, IngressPolicy, Placement, Result, SharedRules, TransportChoice,
+};
 
 use crate::{FrontEnd, NetworkOption, NetworkSpec, Texts, Value};
 
@@ -64,7 +66,7 @@ impl ManyHostsSpec {
 }
 
 /// Which options of the table a network of many hosts has beside those: by these it has rules.
-const RULES: [&str; 1] = ["ingress"];
+const RULES: [&str; 3] = ["ingress", "egress", "egress-strict"];
 
 /// Takes the options out of a map by which a caller of this front end says who reaches the containers of a network of
 /// many hosts.
@@ -89,7 +91,12 @@ pub fn is_rule(flag: &str) -> bool {
 impl NetworkSpec {
     /// The rules of a network of many hosts.
     pub fn shared_rules(&self) -> SharedRules {
-        SharedRules { ingress: self.ingress.unwrap_or(IngressPolicy::Open), ..SharedRules::OPEN }
+        SharedRules {
+            ingress: self.ingress.unwrap_or(IngressPolicy::Open),
+            internal: self.egress == EgressPolicy::Internal,
+            egress: self.fence(),
+            ..SharedRules::OPEN
+        }
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct CreateArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManyArgs {
     /// Make it on all hosts of the cluster, on these, or on those with these labels (`spoke host`)
-    #[arg(long, value_name = "all|HOST,…|KEY=VALUE,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
+    #[arg(long, value_name = "all|HOST,…|KEY=VALUE,…", conflicts_with_all = ["driver", "gateways", "ranges", "labels",
         "options", "ipam_driver", "ipam_options", "auxiliary", "scope", "config_only", "config_from", "mode",
         "dhcp", "conflist", "cni_path"])]
     pub(crate) hosts: Option<Placement>,

@@ -44,7 +44,7 @@ pub(crate) fn create_network(
         engines: wanted.many.engines.iter().copied().collect(),
         names: wanted.flags.spec.names.unwrap_or(false),
         sticky: wanted.flags.spec.sticky.unwrap_or(false),
-        rules: wanted.flags.spec.shared_rules(),
+        rules: wanted.spec()?.shared_rules(),
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { missing, failure, mut notes, .. } = reply else {
@@ -67,6 +67,19 @@ pub(crate) fn create_network(
 pub(crate) fn is_shared(name: &NetworkName, host_context: &HostContext) -> bool {
     let mut places = host_context.store.iter().map(|state| hosts::place(state));
     places.any(|place| hosts::networks(&place).join(name.as_str()).exists())
+}
+
+/// One host alone does not change what all of them have from the cluster.
+pub(crate) fn refuse_shared_rules(name: &NetworkName, host_context: &HostContext) -> Result<()> {
+    let network = (host_context.engine)()?.records.network(name)?;
+    match is_shared(&network.name, host_context) {
+        true => Err(Error::unsupported(format!(
+            "network {name} is one of many hosts: all of them have its rules from the cluster as it was made. Make \
+             another one with `spoke network create --hosts --egress`, or give a container rules of its own \
+             (`spoke egress set --container`)"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Removes a network of many hosts; `false` where it is none.

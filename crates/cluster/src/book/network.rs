@@ -92,7 +92,7 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
             .require(Key::RuledVni(network.vni), Expect::Absent)
             .put(Key::Turn, Record::Mark)
             .put(vni, Record::Vni(wanted.name.clone()))
-            .put(key, Record::Network(network.clone()));
+            .put(key, Record::Network(Box::new(network.clone())));
         if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {
             return Ok(network);
         }
@@ -204,7 +204,7 @@ pub fn refuse_hosts_own(view: &View, name: &NetworkName, network: &SharedNetwork
 /// # Errors
 /// `Unsupported`.
 pub fn refuse_unknown(name: &NetworkName, network: &SharedNetwork) -> Result<()> {
-    if network.rules.are_unknown() {
+    if network.transport != Transport::Other && network.is_unknown() {
         return Err(Error::unsupported(format!(
             "network {name} is not used: it has rules that this Spoke does not know; install the version of the other \
              hosts"

@@ -25,6 +25,7 @@ mod called;
 mod damaged;
 mod kept;
 mod renewal;
+mod ruled;
 mod six;
 mod tokens;
 mod unanswered;

@@ -82,7 +82,9 @@ fn ways<'a>(
 ) -> impl Iterator<Item = Way<'a>> {
     view.networks.iter().filter_map(move |(network, shared)| {
         let here = made.get(network).filter(|made| made.network.is_same(shared));
-        let here = here.filter(|_| shared.transport != Transport::Other)?;
+        // Of a network with egress rules a host takes no questions.
+        let is_asked = !shared.is_unknown() && shared.rules.egress.is_none();
+        let here = here.filter(|_| is_asked)?;
         let mut gateways =
             view.blocks_of(network, name).map(|block| SharedNetwork::gateway(&block));
         let to = gateways.find(|gateway| {

@@ -57,6 +57,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         latest: None,
         changed: 0,
         resting: Resting::default(),
+        ruled: BTreeMap::new(),
         anothers: BTreeSet::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
@@ -127,6 +128,8 @@ pub(super) struct Keeper<'a> {
     changed: usize,
     /// Blocks that are given back soon.
     pub(super) resting: Resting,
+    /// When rules of iptables were compared last, by network.
+    pub(super) ruled: BTreeMap<NetworkName, Instant>,
     /// Later blocks that another host has by now, as they were reported.
     pub(super) anothers: BTreeSet<(NetworkName, IpNet)>,
     announced: Announced,
@@ -400,9 +403,11 @@ impl Keeper<'_> {
         if let Some(view) = &view {
             self.daemon.journal.metrics.hosts(&self.figures(view));
         }
+        let guarded = self.guard_made();
         // Not before it is known which addresses are others' by now.
         let view = view.filter(|_| self.is_settled);
-        if let Some(Err(error)) = view.map(|view| self.link(&view, member)) {
+        let linked = view.map_or(Ok(()), |view| self.link(&view, member).map(drop));
+        if let Err(error) = guarded.and(linked) {
             self.note(vec![error.to_string()]);
         }
     }

@@ -1,19 +1,21 @@
 //! A network of many hosts, as one of this host's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine::Shared;
 use host::host_context::HostContext;
 use host::hosts::networks;
-use linux::filter;
+use linux::filter::{self, Guard};
+use linux::iptables::{Iptables, Variant};
 use model::{
-    Backend, Bridge, BridgePort, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet, Ipam,
-    Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Pool, PoolId, Range, Result,
-    Runtime, SharedNetwork, Sources, Space, Timestamp, Transport, Wiring, hosts_of, next_address,
+    Backend, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway, IfName,
+    IngressPolicy, IpNet, Ipam, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order,
+    Pool, PoolId, Range, Result, Runtime, SharedNetwork, Sources, Space, Timestamp, Transport,
+    Wiring, hosts_of, next_address,
 };
-use netlink::Socket;
+use netlink::{HostLock, Socket};
 use serde::{Deserialize, Serialize};
 
 use super::member::{self, Member};
@@ -38,6 +40,7 @@ impl Local {
         host_context: &HostContext,
         (backend, now, is_draining): (Backend, Timestamp, bool),
     ) -> Result<()> {
+        self.refuse_backend(name, backend)?;
         let known: Option<Self> = member::read(&path(place, name))?;
         let engine = host_context.engine();
         let declared = engine.records.declared(name)?;
@@ -68,22 +71,50 @@ impl Local {
         if Socket::route()?.link_index(&bridge)?.is_none() {
             host_context.raise(&network)?;
         }
-        self.police(&bridge, backend, place)
+        match backend {
+            Backend::Nftables => self.police(&bridge, place),
+            // By [`Local::guard_by_rules`], which executes programs.
+            Backend::Iptables if self.network.rules.internal => {
+                filter::make_internal(&mut Socket::netfilter()?, &bridge)
+            }
+            Backend::Iptables => Ok(()),
+        }
+    }
+
+    /// What the reference plugins' chains cannot hold.
+    fn refuse_backend(&self, name: &NetworkName, backend: Backend) -> Result<()> {
+        if backend == Backend::Iptables && self.network.rules.egress.is_some() {
+            return Err(Error::unsupported(format!(
+                "network {name} is not used: its egress rules need the nftables back end, and this host has \
+                 `backend = \"iptables\"` in its configuration"
+            )));
+        }
+        Ok(())
+    }
+
+    /// As [`Local::police`], by the reference plugins' chains.
+    pub(super) fn guard_by_rules(&self, name: &NetworkName, runtime: &Path) -> Result<()> {
+        let families: BTreeSet<Family> = self.network.nets().map(|net| Family::of(&net)).collect();
+        let families: Vec<Family> = families.into_iter().collect();
+        let is_guarded = self.network.rules.ingress != IngressPolicy::Open;
+        let lock = HostLock::below(runtime);
+        let iptables = Iptables::new(Variant::Host).locked_by(&lock);
+        iptables.isolate_bridge(&model::bridge_name(name)?, &families, is_guarded)
     }
 
     /// Containers of other hosts come by this bridge too: the host's isolated networks hold against them. What other
     /// networks send to these by this host is kept from an isolated one here.
-    fn police(&self, bridge: &IfName, backend: Backend, place: &Path) -> Result<()> {
-        match (backend, self.network.rules.ingress) {
-            (Backend::Iptables, _) => Ok(()),
-            (Backend::Nftables, IngressPolicy::Open) => {
-                filter::police(&mut Socket::netfilter()?, bridge)
-            }
-            (Backend::Nftables, IngressPolicy::SameBridge | IngressPolicy::Isolated) => {
-                let underlay = self.underlay(place)?;
-                filter::guard_bridge(&mut Socket::netfilter()?, bridge, underlay.as_ref())
-            }
+    pub(super) fn police(&self, bridge: &IfName, place: &Path) -> Result<()> {
+        let (socket, rules) = (&mut Socket::netfilter()?, &self.network.rules);
+        if rules.is_open() {
+            return filter::police(socket, bridge);
         }
+        let guard = Guard {
+            is_guarded: rules.ingress != IngressPolicy::Open,
+            is_internal: rules.internal,
+            underlay: self.underlay(place)?,
+        };
+        filter::guard_bridge(socket, bridge, &guard)
     }
 
     /// The device by which packets of the network come from other hosts, where they are routed.
@@ -140,10 +171,10 @@ impl Local {
     }
 
     fn described(&self, name: &NetworkName, backend: Backend, since: Timestamp) -> Result<Network> {
-        let bridge = model::bridge_name(name)?;
+        let (bridge, rules) = (model::bridge_name(name)?, &self.network.rules);
         let kind = LinkKind::Bridge(Bridge {
             name: bridge.clone(),
-            gateway: Gateway::Default,
+            gateway: if rules.internal { Gateway::Address } else { Gateway::Default },
             host_absent: model::Absence::default(),
             force_address: false,
             hairpin: true,
@@ -163,10 +194,12 @@ impl Local {
             }),
             firewall: Some(Firewall {
                 bridge: Some(bridge),
-                ingress: self.network.rules.ingress,
+                ingress: rules.ingress,
+                egress: if rules.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
                 ..Firewall::open(backend)
             }),
             names: self.network.names,
+            fence: rules.egress.clone(),
             ..Wiring::default()
         };
         let ipam = Ipam::Book { pools: self.pools(name) };

@@ -1,16 +1,20 @@
 //! Makes the networks of the cluster on this host, and removes those that it has no more.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use cluster::{Etcd, View, book};
 use host::time;
-use model::{Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
+use model::{Backend, Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 
 use super::keep::Keeper;
 use super::local::{self, Local};
 use super::member::Member;
 use super::overlay;
+
+/// How often rules of iptables are compared, that others may have removed.
+const RULES: Duration = Duration::from_secs(30);
 
 impl Keeper<'_> {
     /// Makes one network here; the block with its gateway. The outer error is etcd's, the inner one this host's.
@@ -50,10 +54,42 @@ impl Keeper<'_> {
         let ensured = self.daemon.context_pool.with(|host_context| {
             local.ensure(name, &self.hosts.place, host_context, (backend, time::now(), is_draining))
         });
+        let ensured = ensured.and_then(|()| self.guard_by_rules(&local, name, backend));
         if ensured.is_ok() {
             self.hosts.set(|state| drop(state.failures.remove(name)));
         }
         Ok(ensured.map(|()| local.block))
+    }
+
+    /// Programs are executed for that, so it is not done at every comparison.
+    fn guard_by_rules(
+        &mut self,
+        local: &Local,
+        name: &NetworkName,
+        backend: Backend,
+    ) -> Result<()> {
+        let is_fresh = |at: &Instant| at.elapsed() < RULES;
+        if backend == Backend::Nftables || self.ruled.get(name).is_some_and(is_fresh) {
+            return Ok(());
+        }
+        local.guard_by_rules(name, &self.daemon.context_pool.config().store.runtime)?;
+        self.ruled.insert(name.clone(), Instant::now());
+        Ok(())
+    }
+
+    /// Has the rules of the networks that are here hold, also while the cluster is not heard of.
+    pub(super) fn guard_made(&self) -> Result<()> {
+        if self.daemon.context_pool.config().firewall.backend == Backend::Iptables {
+            return Ok(());
+        }
+        let place = &self.hosts.place;
+        for (name, local) in local::made(place)? {
+            let bridge = model::bridge_name(&name)?;
+            if Socket::route()?.link_index(&bridge)?.is_some() {
+                local.police(&bridge, place)?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets a network that is here take no more containers, which would not reach those of other hosts: this host, or

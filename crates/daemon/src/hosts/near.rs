@@ -48,7 +48,14 @@ pub(super) fn transport(
             wanted.name
         )));
     }
-    if wanted.encrypt || choice == TransportChoice::Vxlan {
+    if wanted.rules.need_vxlan() && choice == TransportChoice::Route {
+        return Err(Error::invalid(format!(
+            "network {}: an internal network, and one with egress rules, is not routed between hosts; leave out the \
+             transport, or choose vxlan",
+            wanted.name
+        )));
+    }
+    if wanted.encrypt || wanted.rules.need_vxlan() || choice == TransportChoice::Vxlan {
         return Ok(Transport::Vxlan);
     }
     let far = match no_hop(member, subnets) {

@@ -24,6 +24,8 @@ pub struct SharedIn<'a> {
     pub driver: &'a str,
     /// One of each family that it has.
     pub subnets: Vec<IpNet>,
+    /// Whether nothing passes between it and anything else.
+    pub internal: bool,
 }
 
 /// An entry of `GET /networks`.
@@ -165,6 +167,7 @@ impl SharedIn<'_> {
             "CheckDuplicate": true,
             "Driver": self.driver,
             // Engines before 28 do not know of it: they ask for an IPv4 subnet, which the network does not have.
+            "Internal": self.internal,
             "EnableIPv4": self.subnets.iter().any(|net| matches!(net, IpNet::V4(_))),
             "EnableIPv6": self.subnets.iter().any(|net| matches!(net, IpNet::V6(_))),
             "IPAM": {
@@ -219,7 +222,7 @@ mod tests {
     fn a_network_of_the_engines_own_is_told_from_ours() {
         let name = "front".parse().unwrap();
         let subnets = vec!["10.64.0.0/16".parse().unwrap()];
-        let wanted = SharedIn { name: &name, driver: "spoke", subnets };
+        let wanted = SharedIn { name: &name, driver: "spoke", subnets, internal: false };
         let mut body = wanted.body();
         let made = listed(&body.to_string());
         assert!(made.is_made_for(&name) && made.joins(&wanted));

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 use model::{
-    Alias, AliasId, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName, Publisher, Result,
-    Runtime, SharedRules, Space, Subnet, Timestamp,
+    Alias, AliasId, EgressPolicy, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName,
+    Publisher, Result, Runtime, SharedRules, Space, Subnet, Timestamp,
 };
 pub(crate) use spec::HOSTS;
 use spec::{FrontEnd, ManyHostsSpec, NetworkSpec, Texts, take_rules};
@@ -84,10 +84,9 @@ fn options(asked: &libnetwork::NetworkOptions) -> Result<ManyHostsSpec> {
     let mut options = asked.generic.clone();
     let spec = ManyHostsSpec::take(&mut options, EngineKind::Docker)?;
     let spec = spec.ok_or_else(|| Error::bug(format!("a network without -o {HOSTS}")))?;
-    let rules = rules(&mut options)?;
+    let rules = rules(&mut options, asked.internal)?;
     let spec = ManyHostsSpec { rules, ..spec };
     let other = options.keys().next().map(|key| format!("-o {}", key.escape_debug()));
-    let other = other.or_else(|| asked.internal.then(|| "--internal".to_owned()));
     match other {
         None => Ok(spec),
         Some(other) => Err(Error::unsupported(format!(
@@ -97,11 +96,12 @@ fn options(asked: &libnetwork::NetworkOptions) -> Result<ManyHostsSpec> {
 }
 
 /// As of a network of this host, it is kept from other networks unless the caller says otherwise.
-fn rules(options: &mut BTreeMap<String, String>) -> Result<SharedRules> {
+fn rules(options: &mut BTreeMap<String, String>, internal: bool) -> Result<SharedRules> {
     let icc: BTreeMap<_, _> = ICC.iter().filter_map(|key| options.remove_entry(*key)).collect();
     let spec = take_rules(options, FrontEnd::Docker)?;
     let ingress = ingress(&Texts { flag: "-o", map: &icc }, spec.ingress)?;
-    Ok(NetworkSpec { ingress: Some(ingress.unwrap_or(INGRESS)), ..spec }.shared_rules())
+    let egress = if internal { EgressPolicy::Internal } else { EgressPolicy::Open };
+    Ok(NetworkSpec { ingress: Some(ingress.unwrap_or(INGRESS)), egress, ..spec }.shared_rules())
 }
 
 /// The hosts share the subnet itself, and Spoke leases each host's part of it.
@@ -141,6 +141,8 @@ fn refuse_chosen_here(subnets: &[IpNet]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use model::IngressPolicy;
+
     use super::*;
 
     fn read(all: &[(&str, &str)], internal: bool) -> Result<ManyHostsSpec> {
@@ -158,10 +160,27 @@ mod tests {
     }
 
     #[test]
+    fn it_is_isolated_unless_the_caller_says_otherwise() {
+        let ingress = |more: &[(&str, &str)], internal| {
+            let all = [&[("hosts", "all")], more].concat();
+            let rules = read(&all, internal).unwrap().rules;
+            (rules.ingress, rules.internal)
+        };
+        let icc = "com.docker.network.bridge.enable_icc";
+        assert_eq!(ingress(&[], false), (IngressPolicy::SameBridge, false));
+        assert_eq!(ingress(&[("isolation", "none")], false).0, IngressPolicy::Open);
+        assert_eq!(ingress(&[("isolation", "container")], false).0, IngressPolicy::Isolated);
+        assert_eq!(ingress(&[(icc, "false")], false).0, IngressPolicy::Isolated);
+        assert_eq!(ingress(&[(icc, "true")], true), (IngressPolicy::SameBridge, true));
+        let fenced = [("hosts", "all"), ("egress", "github.com:443"), ("egress-strict", "true")];
+        let fence = read(&fenced, false).unwrap().rules.egress.unwrap();
+        assert!(fence.strict && fence.rules.len() == 1);
+    }
+
+    #[test]
     fn what_it_cannot_have_is_refused() {
         for (all, internal, why) in [
             (&[("hosts", "all"), ("mtu", "1400")][..], false, "-o mtu"),
-            (&[("hosts", "all")], true, "--internal"),
             (&[("hosts", "all"), ("in", "rkt")], false, "docker, podman or cni"),
             (&[("hosts", "a b")], false, "a b"),
         ] {

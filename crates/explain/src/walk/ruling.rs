@@ -175,7 +175,7 @@ impl Walker<'_> {
                     .to_owned(),
                 join,
             ),
-            (_, "spoke", "forward") => (
+            (_, "spoke", "forward" | "guarded" | "passing") => (
                 "isolation",
                 "networks are isolated from each other, but for published ports".to_owned(),
                 join,

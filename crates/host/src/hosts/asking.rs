@@ -65,7 +65,7 @@ fn exchange(runtime: &Path, ask: &Ask) -> Result<Option<Reply>> {
     match unless_gone(answer, asking)?.filter(|answer| !answer.is_empty()) {
         None => Ok(None),
         Some(answer) => match understood(&answer)? {
-            Line::Reply(reply) => Ok(Some(reply)),
+            Line::Reply(reply) => Ok(Some(*reply)),
             Line::Failed { kind, what } => {
                 let kind = KINDS.into_iter().find(|known| format!("{known:?}") == kind);
                 Err(Error::new(kind.unwrap_or(Kind::Bug), what))

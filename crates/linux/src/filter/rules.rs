@@ -9,9 +9,9 @@ use crate::identity::{GROUP, VLAN_GATEWAY};
 
 use super::neighbours;
 use super::ruleset::{
-    CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE, INTERNAL,
-    ISOLATED, LAN, LAN_ONLY, LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SERVED,
-    SERVING, SOURCE, SWITCHED, TRUSTED, UNJUDGED,
+    BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
+    INTERNAL, ISOLATED, LAN, LAN_ONLY, LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED,
+    SERVED, SERVING, SOURCE, SWITCHED, TRUSTED, UNJUDGED,
 };
 
 /// A rule.
@@ -30,6 +30,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         ("published", published()),
         ("forward", forward()),
         ("guarded", guarded()),
+        ("passing", passing()),
         ("direct", direct()),
         ("served", served()),
         ("internals", internals()),
@@ -220,11 +221,13 @@ fn forward() -> Vec<Steps> {
         Expression::In(CLOSED.name, R),
         Expression::Verdict(Verdict::Jump("direct")),
     ];
-    let guarded_bridge = vec![
-        Expression::Meta(Meta::OutputName, R),
-        Expression::In(GUARDED_BRIDGES.name, R),
-        Expression::Verdict(Verdict::Jump("guarded")),
-    ];
+    let of_many = |interface: Meta, bridges: &Set<'static>, chain: &'static str| {
+        vec![
+            Expression::Meta(interface, R),
+            Expression::In(bridges.name, R),
+            Expression::Verdict(Verdict::Jump(chain)),
+        ]
+    };
     vec![
         internal(Meta::InputName),
         internal(Meta::OutputName),
@@ -233,8 +236,9 @@ fn forward() -> Vec<Steps> {
         closed(policed(), Ip::V4, &ISOLATED),
         closed(policed(), Ip::V6, &ISOLATED),
         translated(ACCEPT),
+        of_many(Meta::InputName, &BOUNDED_BRIDGES, "passing"),
         closed_network,
-        guarded_bridge,
+        of_many(Meta::OutputName, &GUARDED_BRIDGES, "guarded"),
         own(Ip::V4),
         own(Ip::V6),
         closed(policed(), Ip::V4, &GUARDED),
@@ -248,6 +252,11 @@ fn forward() -> Vec<Steps> {
 
 fn guarded() -> Vec<Steps> {
     vec![ending(between(&INSIDE), ACCEPT), ending(policed(), DROP), ending(other_bridge(), DROP)]
+}
+
+fn passing() -> Vec<Steps> {
+    let at_home = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &HOME), RETURN);
+    vec![ending(between(&INSIDE), RETURN), at_home(Ip::V4), at_home(Ip::V6), vec![DROP]]
 }
 
 /// Matches packets that arrived by an interface with an ingress policy.

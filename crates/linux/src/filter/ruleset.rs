@@ -73,6 +73,7 @@ pub(super) const AT_LOOPBACK: Set<'static> =
     Set { objects: Some(ObjectKind::Counter), ..set("at_loopback", BEHIND[0]) };
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const GUARDED_BRIDGES: Set<'static> = set("guarded_bridges", &[Field::Interface]);
+pub(super) const BOUNDED_BRIDGES: Set<'static> = set("bounded_bridges", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
 pub(super) const SERVING: Set<'static> = set("serving", &[Field::Interface]);
@@ -102,9 +103,10 @@ pub(super) const OWNED: [&[Set<'static>]; 15] = [
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
-const SHARED: [Set<'static>; 10] = [
+const SHARED: [Set<'static>; 11] = [
     POLICED,
     GUARDED_BRIDGES,
+    BOUNDED_BRIDGES,
     INTERNAL,
     CLOSED,
     TRUSTED,
@@ -136,6 +138,7 @@ const CHAINS: [(&str, Option<Base>); 15] = [
     ("published", None),
     ("forward", Some(filter(Hook::Forward, -10))),
     ("guarded", None),
+    ("passing", None),
     ("direct", None),
     ("served", None),
     ("internals", None),

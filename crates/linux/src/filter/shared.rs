@@ -8,7 +8,8 @@ use netlink::{Errno, Socket};
 
 use super::fence;
 use super::ruleset::{
-    self, CLOSED, GUARDED_BRIDGES, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED, UNJUDGED,
+    self, BOUNDED_BRIDGES, CLOSED, GUARDED_BRIDGES, INSIDE, INTERNAL, POLICED, SERVING, TABLE,
+    TRUSTED, UNJUDGED,
 };
 
 /// Docker's own gateway network, on which it publishes ports of Spoke's containers
@@ -37,16 +38,21 @@ impl Shared {
         DOCKERS_WAY_OUT.parse().ok().as_ref().map(Self::policed)
     }
 
-    /// The bridge is one of many hosts, which other policed interfaces do not reach, whatever host its containers are on.
-    /// Packets of the network come by `underlay` where they are routed.
-    fn guarded(bridge: &IfName, underlay: Option<&IfName>) -> Vec<Self> {
+    /// The bridge is one of a network with rules that many hosts share.
+    fn guarded(bridge: &IfName, guard: &Guard) -> BTreeSet<Self> {
         let one = || Tuple::new().interface(bridge);
-        let mut all = vec![
+        let mut all = BTreeSet::from([
             Self::policed(bridge),
-            Self::new(GUARDED_BRIDGES.name, one(), bridge),
+            Self::new(BOUNDED_BRIDGES.name, one(), bridge),
             Self::new(INSIDE.name, one().interface(bridge), bridge),
-        ];
-        all.extend(underlay.map(|underlay| {
+        ]);
+        if guard.is_guarded {
+            all.insert(Self::new(GUARDED_BRIDGES.name, one(), bridge));
+        }
+        if guard.is_internal {
+            all.extend(Self::internal(bridge));
+        }
+        all.extend(guard.underlay.as_ref().map(|underlay| {
             Self::new(INSIDE.name, Tuple::new().interface(underlay).interface(bridge), bridge)
         }));
         all
@@ -123,10 +129,7 @@ pub(super) fn verify(socket: &mut Socket, wanted: &BTreeSet<Shared>) -> Result<(
 /// # Errors
 /// As [`Transaction::apply`], and as [`super::ensure`].
 pub fn make_internal(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    ruleset::ensure(socket)?;
-    let mut transaction = Transaction::new();
-    Shared::internal(bridge).iter().for_each(|shared| shared.add(&mut transaction));
-    transaction.apply(socket)
+    keep(socket, &Shared::internal(bridge).into())
 }
 
 /// Keeps what comes by an interface from the containers that other networks guard, whether or not one of its own is
@@ -138,13 +141,23 @@ pub fn police(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     keep(socket, &BTreeSet::from([Shared::policed(bridge)]))
 }
 
-/// The same, and keeps what comes by other policed interfaces, or bridges of others, from what leaves by this bridge, also
-/// for other hosts. Packets of other hosts come by `underlay` where they are routed. Repeating it changes nothing.
+/// What holds for the bridge of a network that many hosts share, whatever host a container is on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// Whether what comes in by other policed interfaces, or by bridges of others, does not leave by it.
+    pub is_guarded: bool,
+    /// Whether nothing else passes it.
+    pub is_internal: bool,
+    /// The device by which the network's packets come from other hosts, where they are routed.
+    pub underlay: Option<IfName>,
+}
+
+/// As [`police`], and routes what comes in by the bridge for this host's containers alone. Repeating it changes nothing.
 ///
 /// # Errors
 /// As [`police`].
-pub fn guard_bridge(socket: &mut Socket, bridge: &IfName, underlay: Option<&IfName>) -> Result<()> {
-    keep(socket, &Shared::guarded(bridge, underlay).into_iter().collect())
+pub fn guard_bridge(socket: &mut Socket, bridge: &IfName, guard: &Guard) -> Result<()> {
+    keep(socket, &Shared::guarded(bridge, guard))
 }
 
 fn keep(socket: &mut Socket, wanted: &BTreeSet<Shared>) -> Result<()> {
@@ -165,9 +178,8 @@ fn keep(socket: &mut Socket, wanted: &BTreeSet<Shared>) -> Result<()> {
 /// # Errors
 /// As [`Transaction::apply`].
 pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    let [internal, inside] = Shared::internal(bridge);
-    let mut unwanted = BTreeSet::from([internal, inside]);
-    unwanted.extend(Shared::guarded(bridge, None));
+    let all = Guard { is_guarded: true, is_internal: true, underlay: None };
+    let mut unwanted = Shared::guarded(bridge, &all);
     unwanted.extend(leading(socket, INSIDE.name, bridge)?);
     unwanted.extend(trusting(socket, bridge)?);
     let there = found(socket, unwanted.iter())?;

@@ -214,13 +214,7 @@ impl Wanted {
             return Ok(());
         }
         let admin = firewall.admin_chain.as_deref().unwrap_or(ADMIN);
-        let admin = chain_name(admin)?;
-        self.chain(FILTER, FORWARD);
-        self.chain(FILTER, &admin);
-        let (entry, overrides) =
-            ("CNI firewall plugin rules", "CNI firewall plugin admin overrides");
-        self.first(FILTER, "FORWARD", format!("{} -j {FORWARD}", comment(entry)));
-        self.first(FILTER, FORWARD, format!("{} -j {admin}", comment(overrides)));
+        self.accepting(&chain_name(admin)?);
         for net in addresses {
             for rule in forward_rules(net) {
                 self.last(FILTER, FORWARD, rule);
@@ -230,6 +224,16 @@ impl Wanted {
             IngressPolicy::Open => Ok(()),
             policy => self.isolation(policy, firewall.bridge.as_ref()),
         }
+    }
+
+    /// The chain that accepts what containers send.
+    fn accepting(&mut self, admin: &str) {
+        self.chain(FILTER, FORWARD);
+        self.chain(FILTER, admin);
+        let (entry, overrides) =
+            ("CNI firewall plugin rules", "CNI firewall plugin admin overrides");
+        self.first(FILTER, "FORWARD", format!("{} -j {FORWARD}", comment(entry)));
+        self.first(FILTER, FORWARD, format!("{} -j {admin}", comment(overrides)));
     }
 
     /// Lets what is sent to published ports pass, wherever they are published.
@@ -266,7 +270,21 @@ impl Wanted {
                  chain the firewall after a bridge",
             ));
         };
-        let bridge = interface(bridge)?;
+        self.isolated(policy, interface(bridge)?, true);
+        Ok(())
+    }
+
+    /// The rules for a bridge that a network shares with other hosts: what comes in by it does not reach what others
+    /// guard, and where it `is_guarded`, what comes in by others that have such rules does not leave by it.
+    pub(super) fn of_bridge(bridge: &IfName, is_guarded: bool) -> Result<Self> {
+        let mut wanted = Self::default();
+        // It has to come behind the isolation, so it is there before: the first container would put it in front.
+        wanted.accepting(ADMIN);
+        wanted.isolated(IngressPolicy::SameBridge, interface(bridge)?, is_guarded);
+        Ok(wanted)
+    }
+
+    fn isolated(&mut self, policy: IngressPolicy, bridge: &str, is_guarded: bool) {
         let word =
             |policy: &str| comment(&format!("CNI firewall plugin rules (ingressPolicy: {policy})"));
         let shared = word("same-bridge|isolated");
@@ -276,14 +294,17 @@ impl Wanted {
         self.chain(FILTER, STAGE_2);
         // Before the jump to CNI-FORWARD, which accepts.
         self.first(FILTER, "FORWARD", format!("{shared} -j {STAGE_1}"));
-        self.first(FILTER, STAGE_1, format!("-i {bridge} ! -o {bridge} {own} -j {STAGE_2}"));
+        // Answers to those that reach it.
+        let begun = if is_guarded { "" } else { "-m conntrack --ctstate NEW " };
+        self.first(FILTER, STAGE_1, format!("-i {bridge} ! -o {bridge} {begun}{own} -j {STAGE_2}"));
         if isolated {
             self.first(FILTER, STAGE_1, format!("-i {bridge} -o {bridge} {own} -j DROP"));
         }
         self.common(FILTER, STAGE_1, format!("{shared} -j RETURN"));
-        self.first(FILTER, STAGE_2, format!("-o {bridge} {shared} -j DROP"));
+        if is_guarded {
+            self.first(FILTER, STAGE_2, format!("-o {bridge} {shared} -j DROP"));
+        }
         self.common(FILTER, STAGE_2, format!("{shared} -j RETURN"));
-        Ok(())
     }
 
     fn chain(&mut self, table: &'static str, name: &str) {

@@ -118,7 +118,10 @@ impl SharedNetwork {
 
     /// Whether only later versions know how to use it.
     pub fn is_unknown(&self) -> bool {
-        self.transport == Transport::Other || self.rules.are_unknown()
+        let is_routed = self.transport == Transport::Route;
+        self.transport == Transport::Other
+            || self.rules.are_unknown()
+            || (is_routed && self.rules.need_vxlan())
     }
 
     /// Whether versions that know only VXLAN in clear text and subnets of IPv4 would use it wrongly: they must not find

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Unknown;
-use crate::{Error, IngressPolicy, Result};
+use crate::{Error, Fence, IngressPolicy, Result};
 
 /// Who reaches the containers of a network of many hosts, and where these may go. Each host applies it to its own
 /// containers, and to what it routes to those of others.
@@ -13,6 +13,12 @@ pub struct SharedRules {
     /// From where its containers are reached, besides the network itself.
     #[serde(default = "open", skip_serializing_if = "is_open")]
     pub ingress: IngressPolicy,
+    /// Whether nothing passes between it and anything else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub internal: bool,
+    /// Where its containers may go; everywhere without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Fence>,
     /// Whether it has a rule that only later versions know. Such a network is not used.
     #[serde(skip)]
     pub is_unknown: bool,
@@ -20,7 +26,8 @@ pub struct SharedRules {
 
 impl SharedRules {
     /// Those of a network of which containers are reached from everywhere.
-    pub const OPEN: Self = Self { ingress: IngressPolicy::Open, is_unknown: false };
+    pub const OPEN: Self =
+        Self { ingress: IngressPolicy::Open, internal: false, egress: None, is_unknown: false };
 
     /// Whether there are none: versions that know no rules use such a network as it is meant.
     pub fn is_open(&self) -> bool {
@@ -32,8 +39,18 @@ impl SharedRules {
         self.is_unknown || self.ingress == IngressPolicy::Isolated
     }
 
+    /// Whether they hold only where every packet between hosts stays on the bridges of the network.
+    pub fn need_vxlan(&self) -> bool {
+        self.internal || self.egress.is_some()
+    }
+
     /// Fails with `Unsupported` where a network of many hosts does not have them.
     pub fn check(&self) -> Result<()> {
+        if self.internal && self.egress.is_some() {
+            return Err(Error::invalid(
+                "egress says where an internal network's packets may go: leave out one of both",
+            ));
+        }
         match self.ingress {
             IngressPolicy::Open | IngressPolicy::SameBridge => Ok(()),
             IngressPolicy::Isolated => Err(Error::unsupported(
@@ -62,4 +79,18 @@ fn open() -> IngressPolicy {
 
 fn is_open(policy: &IngressPolicy) -> bool {
     *policy == IngressPolicy::Open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_network_of_many_hosts_does_not_have_is_refused() {
+        let isolated = SharedRules { ingress: IngressPolicy::Isolated, ..SharedRules::OPEN };
+        assert!(isolated.check().unwrap_err().to_string().contains("same-bridge"));
+        let both =
+            SharedRules { internal: true, egress: Some(Fence::default()), ..SharedRules::OPEN };
+        assert!(both.check().unwrap_err().to_string().contains("leave out one"));
+    }
 }

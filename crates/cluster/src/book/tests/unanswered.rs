@@ -51,7 +51,7 @@ fn a_network_that_was_declared_is_no_other_one() {
     // Another host has declared one of that name meanwhile.
     let other = SharedNetwork { since: Timestamp(8), ..declare(&cluster(), &wanted()).unwrap() };
     let records = losing(cluster());
-    let theirs = put(Key::Network(wanted().name), Record::Network(other.clone()));
+    let theirs = put(Key::Network(wanted().name), Record::Network(Box::new(other.clone())));
     *records.before.borrow_mut() = vec![theirs];
     assert_eq!(declare(&records, &wanted()).unwrap_err().kind(), Kind::Conflict);
     assert_eq!(there(&records), Some(other));

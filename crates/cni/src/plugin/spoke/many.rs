@@ -14,7 +14,17 @@ use crate::wire::{Command, Node, Object};
 /// The subnets, one of each family at most; chosen where none is named.
 const SUBNET: &str = "subnet";
 /// What goes with `hosts`, and is said of the network.
-const FIELDS: [&str; 7] = [HOSTS, "in", "ingressPolicy", "names", "sticky", SUBNET, "transport"];
+const FIELDS: [&str; 9] = [
+    HOSTS,
+    "egress",
+    "egressStrict",
+    "in",
+    "ingressPolicy",
+    "names",
+    "sticky",
+    SUBNET,
+    "transport",
+];
 
 /// The network that the configuration asks for on many hosts; `None` where it is one of this host's.
 pub(super) fn network(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Network>> {

@@ -39,7 +39,8 @@ impl<'a> Dockers<'a> {
     /// Makes a network in each; `false` where there is none.
     pub(super) fn make(&mut self, name: &NetworkName, network: &SharedNetwork) -> Result<bool> {
         let driver = self.daemon.context_pool.config().docker.driver();
-        let wanted = SharedIn { name, driver, subnets: network.nets().collect() };
+        let (subnets, internal) = (network.nets().collect(), network.rules.internal);
+        let wanted = SharedIn { name, driver, subnets, internal };
         self.ask(|api, list| api.ensure_shared(list, &wanted))?;
         Ok(!self.there.is_empty())
     }

@@ -4,8 +4,8 @@ use model::{IfName, IngressPolicy, Kind, PortMap, Protocol};
 
 use super::space::{Space, alive};
 use crate::filter::{
-    Elements, Owner, find_owned, forget_bridge, guard_bridge, holder, install, list_owners, police,
-    remove, verify,
+    Elements, Guard, Owner, find_owned, forget_bridge, guard_bridge, holder, install, list_owners,
+    police, remove, verify,
 };
 
 fn port(host: Option<&str>, host_port: u16) -> PortMap {
@@ -87,10 +87,12 @@ fn a_guarded_bridge_is_known_until_it_goes() {
     let mut socket = space.socket();
     let (bridge, underlay) = ("br0".parse().unwrap(), "eth0".parse().unwrap());
     let listed = |set: &str| space.run(&format!("nft list set inet spoke {set}"));
+    let guard = Guard { is_guarded: true, is_internal: true, underlay: Some(underlay) };
     for _ in 0..2 {
-        guard_bridge(&mut socket, &bridge, Some(&underlay)).unwrap();
+        guard_bridge(&mut socket, &bridge, &guard).unwrap();
     }
-    for set in ["policed", "guarded_bridges"] {
+    let sets = ["policed", "guarded_bridges", "bounded_bridges", "internal"];
+    for set in sets {
         assert!(listed(set).contains("\"br0\""), "{}", listed(set));
     }
     let inside = listed("inside");
@@ -98,10 +100,11 @@ fn a_guarded_bridge_is_known_until_it_goes() {
         inside.contains("\"br0\" . \"br0\"") && inside.contains("\"eth0\" . \"br0\""),
         "{inside}"
     );
-    guard_bridge(&mut socket, &"br1".parse().unwrap(), None).unwrap();
+    let guard = Guard { underlay: None, ..guard };
+    guard_bridge(&mut socket, &"br1".parse().unwrap(), &guard).unwrap();
     forget_bridge(&mut socket, &bridge).unwrap();
     forget_bridge(&mut socket, &bridge).unwrap();
-    for set in ["policed", "guarded_bridges", "inside"] {
+    for set in sets.into_iter().chain(["inside"]) {
         let listed = listed(set);
         assert!(!listed.contains("br0") && listed.contains("br1"), "{listed}");
     }
