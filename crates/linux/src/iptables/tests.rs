@@ -278,3 +278,23 @@ fn of_a_shared_rule_that_is_there_twice_one_goes() {
     assert_eq!(commands.matches("\n-D ").count(), 7, "{commands}");
     assert_eq!(commands.lines().count(), 9, "{commands}");
 }
+
+#[test]
+fn the_bridge_of_many_hosts_is_isolated_before_its_first_container() {
+    let of = |is_guarded| {
+        let wanted = Wanted::of_bridge(&"sp-front".parse().unwrap(), is_guarded).unwrap();
+        let change = change::install(Saved::parse(""), &wanted).unwrap();
+        (wanted, change.render())
+    };
+    let (_, text) = of(true);
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words} in {text}"));
+    // What is inserted later stands in front of what accepts.
+    assert!(at("-j CNI-FORWARD") < at("-j CNI-ISOLATION-STAGE-1"), "{text}");
+    at("-I CNI-ISOLATION-STAGE-1 1 -i sp-front ! -o sp-front -m comment");
+    at("-I CNI-ISOLATION-STAGE-2 1 -o sp-front ");
+    let (open, text) = of(false);
+    assert!(!text.contains("DROP"), "{text}");
+    let answers = "-i sp-front ! -o sp-front -m conntrack --ctstate NEW -m comment";
+    assert!(text.contains(answers), "{text}");
+    assert!(change::missing(&Saved::parse(""), &open).is_some());
+}
