@@ -295,8 +295,8 @@ impl Wanted {
         // Before the jump to CNI-FORWARD, which accepts.
         self.first(FILTER, "FORWARD", format!("{shared} -j {STAGE_1}"));
         // Answers to those that reach it.
-        let begun = if is_guarded { "" } else { "-m conntrack --ctstate NEW " };
-        self.first(FILTER, STAGE_1, format!("-i {bridge} ! -o {bridge} {begun}{own} -j {STAGE_2}"));
+        let state = if is_guarded { "" } else { "-m conntrack --ctstate NEW " };
+        self.first(FILTER, STAGE_1, format!("-i {bridge} ! -o {bridge} {state}{own} -j {STAGE_2}"));
         if isolated {
             self.first(FILTER, STAGE_1, format!("-i {bridge} -o {bridge} {own} -j DROP"));
         }
