@@ -126,7 +126,7 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 15] = [
+const CHAINS: [(&str, Option<Base>); 16] = [
     (STAMP, None),
     ("reserved", Some(filter(Hook::Prerouting, BEFORE_FRAGMENTS))),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
