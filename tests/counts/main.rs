@@ -60,6 +60,31 @@ fn one_execution_each_and_few_calls() {
     assert!(sum <= 600, "{sum} system calls");
 }
 
+/// What a fence adds to an attach: its chains are compared by one question, however many there are.
+#[test]
+fn a_fence_costs_few_questions() {
+    let world = World::new(&Plugins::subject());
+    let asked = [json!([]), json!(["198.51.100.2:5000", "*.example.org:443"])].map(|egress| {
+        let word = if egress[0].is_null() { "open" } else { "fenced" };
+        let mut plugin = json!({
+            "type": PLUGIN, "bridge": format!("counts-{word}"),
+            "ipam": {"type": "host-local", "subnet": "10.97.0.0/16", "routes": [{"dst": "0.0.0.0/0"}]},
+        });
+        if word == "fenced" {
+            plugin["ipam"]["subnet"] = "10.98.0.0/16".into();
+            plugin["egress"] = egress;
+        }
+        let list = json!({"name": word, "cniVersion": "1.0.0", "plugins": [plugin]});
+        let mut stays = Cni::container(&world, &format!("{word}-stays"));
+        assert!(stays.add(&list).iter().all(Answer::ok));
+        let [add, _] = pair(&Cni::container(&world, &format!("{word}-one")), &list);
+        add.count(&["sendto"])
+    });
+    let [open, fenced] = asked;
+    println!("an attach asks the kernel {open} times, behind a fence {fenced} times");
+    assert!(fenced <= open + 8, "{fenced}, and {open} without a fence");
+}
+
 /// The kernel takes a transaction back only after a grace period of RCU.
 #[test]
 fn a_port_of_a_running_container_costs_no_vain_transaction() {
