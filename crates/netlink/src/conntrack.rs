@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::Socket;
 use crate::wire::{Attributes, Batch, DUMP, Message};
 
-pub mod led;
+pub mod selected;
 pub mod tracked;
 
 /// `NFNL_SUBSYS_CTNETLINK`.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use model::{Attachment, PortMap, Protocol, Result};
 use netlink::Socket;
-use netlink::conntrack::{self, Flow, led::Led};
+use netlink::conntrack::{self, Flow, selected::Led};
 
 /// The flows that an attachment's ports make stale. Requests of this host or a container to a port
 /// of the same number are not among them.
@@ -36,7 +36,7 @@ impl<'a> Stale<'a> {
 
     pub(super) fn forget(&self, socket: &mut Socket) -> Result<()> {
         if self.host.is_empty() {
-            return conntrack::led::end(socket, &self.led());
+            return conntrack::selected::end_led(socket, &self.led());
         }
         let ports: BTreeSet<u16> = self.maps.iter().map(|map| map.host_port.get()).collect();
         conntrack::flush_udp(socket, &ports, |flow| self.has(flow)).map(drop)

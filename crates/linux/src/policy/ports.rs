@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use model::{Attachment, Backend, Error, Family, PortMap, Result};
 use netlink::Socket;
-use netlink::conntrack::{self, led::Led};
+use netlink::conntrack::{self, selected::Led};
 
 use super::Policy;
 use super::wanted::{self, Wanted};
@@ -40,7 +40,7 @@ impl Policy {
         let containers = || attachment.addresses.iter().map(|held| held.address.addr());
         let over = |map| containers().filter_map(move |to| led_over(map, to));
         let led: BTreeSet<Led> = gone.iter().flat_map(over).collect();
-        self.if_there(|socket| conntrack::led::end(socket, &led))
+        self.if_there(|socket| conntrack::selected::end_led(socket, &led))
     }
 
     fn withdraw_elements(&self, before: &Attachment, after: &Attachment) -> Result<()> {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use model::Kind;
 use netlink::conntrack::Flow;
-use netlink::conntrack::led::Led;
+use netlink::conntrack::selected::Led;
 use netlink::conntrack::tracked::Tracked;
 use netlink::wire::Batch;
 use netlink::{At, Change, Netns, Socket, conntrack, sysctl};
@@ -94,6 +94,22 @@ fn tracked(netfilter: &mut Socket) -> BTreeSet<(IpAddr, u16, u16)> {
     all.entries.into_iter().map(of).collect()
 }
 
+/// Ends what an address sent: all of this host's are there, in one family after the other.
+fn sent(netfilter: &mut Socket, mut rest: BTreeSet<(IpAddr, u16, u16)>) {
+    let mut end = |source: &str| {
+        let source: IpAddr = source.parse().unwrap();
+        conntrack::selected::end_sent_by(netfilter, &[source]).unwrap();
+        tracked(netfilter)
+    };
+    // Where packets went to is no sender.
+    assert_eq!(end("127.0.0.9"), rest);
+    assert_eq!(end("::2"), rest);
+    rest.retain(|(to, ..)| to.is_ipv6());
+    assert!(!rest.is_empty());
+    assert_eq!(end("127.0.0.1"), rest);
+    assert_eq!(end("::1"), BTreeSet::new());
+}
+
 #[test]
 fn what_was_led_to_an_address_is_ended() {
     let rules = "add table inet t; \
@@ -128,7 +144,7 @@ fn what_was_led_to_an_address_is_ended() {
             let mut end = |it: Led| {
                 let mut all = others.clone();
                 all.insert(it);
-                conntrack::led::end(&mut netfilter, &all).unwrap();
+                conntrack::selected::end_led(&mut netfilter, &all).unwrap();
                 tracked(&mut netfilter)
             };
             let seven: IpAddr = [127, 0, 0, 7].into();
@@ -148,6 +164,7 @@ fn what_was_led_to_an_address_is_ended() {
             rest.remove(&(v6, 5300, 0));
             assert_eq!(end(led(v6, None, 5300)), rest, "of IPv6");
             assert_eq!(end(led(v6, None, 5301)), rest, "which was not led");
+            sent(&mut netfilter, rest);
         });
     }
 }

@@ -369,7 +369,7 @@ pub fn forget_source(socket: &mut Socket, bridge: &IfName, addresses: &[IpAddr])
     remove(socket, bridge, &|opening, _| {
         opening.bridge == *bridge && addresses.contains(&opening.source)
     })?;
-    conntrack::end(socket, |flow| addresses.contains(&flow.source)).map(drop)
+    conntrack::selected::end_sent_by(socket, addresses)
 }
 
 /// Removes what is unwanted. It always changes the ruleset: who has checked before that something may be

@@ -1,4 +1,4 @@
-//! Ends connections that a translation led to a container. The kernel finds them by what they have in common, and lists
+//! Ends connections of a container. The kernel finds them by what they have in common, and lists
 //! none: a list costs a lock for each bucket of the table, which all namespaces share, however few connections there are.
 
 use std::collections::BTreeSet;
@@ -50,22 +50,46 @@ impl Led {
 ///
 /// # Errors
 /// As [`Socket::dump`] and [`Socket::send`]. A kernel that tracks nothing has nothing to delete.
-pub fn end(socket: &mut Socket, led: &BTreeSet<Led>) -> Result<()> {
+pub fn end_led(socket: &mut Socket, led: &BTreeSet<Led>) -> Result<()> {
     let (v4, v6): (BTreeSet<Led>, BTreeSet<Led>) = led.iter().partition(|some| some.to.is_ipv4());
-    if v4.len() > FEW || !select_and_delete(socket, &v4)? {
+    if !select_and_delete(socket, &v4, select_led)? {
         list_and_delete(socket, Family::V4, &v4)?;
     }
-    // By an address of IPv6 the kernel selects all connections that do not have it (`ctnetlink_filter_match_tuple` of
-    // Linux 6.18).
     list_and_delete(socket, Family::V6, &v6)
 }
 
-/// `false` where the kernel cannot (before Linux 6.8): to such a one each message is the tuple of one connection, and
-/// incomplete.
-fn select_and_delete(socket: &mut Socket, led: &BTreeSet<Led>) -> Result<bool> {
+/// The same of those whose first packet these addresses sent.
+///
+/// # Errors
+/// As [`end_led`].
+pub fn end_sent_by(socket: &mut Socket, sources: &[IpAddr]) -> Result<()> {
+    let (v4, mut rest): (BTreeSet<IpAddr>, BTreeSet<IpAddr>) =
+        sources.iter().partition(|source| source.is_ipv4());
+    if !select_and_delete(socket, &v4, select_sender)? {
+        rest.extend(v4);
+    }
+    match rest.is_empty() {
+        true => Ok(()),
+        false => super::end(socket, |flow| rest.contains(&flow.source)).map(drop),
+    }
+}
+
+/// `false` where these are too many, or the kernel cannot (before Linux 6.8): to such a one each message is the tuple of
+/// one connection, and incomplete. All are of IPv4: by an address of IPv6 the kernel selects the connections that do not
+/// have it (`ctnetlink_filter_match_tuple` of Linux 6.18).
+fn select_and_delete<T>(
+    socket: &mut Socket,
+    all: &BTreeSet<T>,
+    select: impl Fn(&mut Request<'_>, &T),
+) -> Result<bool> {
+    if all.len() > FEW {
+        return Ok(false);
+    }
     let mut batch = Batch::new();
-    for some in led {
-        select(&mut batch.request(DELETE, 0, "forgetting tracked connections"), some);
+    for some in all {
+        let mut request = batch.request(DELETE, 0, "forgetting tracked connections");
+        request.bytes(&[crate::address::family(Family::V4), 0, 0, 0]);
+        select(&mut request, some);
     }
     let outcome = socket.send(&mut batch)?.except(Errno::NOENT);
     let cannot = [Errno::INVAL, Errno::OPNOTSUPP];
@@ -75,8 +99,14 @@ fn select_and_delete(socket: &mut Socket, led: &BTreeSet<Led>) -> Result<bool> {
     }
 }
 
-fn select(request: &mut Request<'_>, led: &Led) {
-    request.bytes(&[crate::address::family(Family::V4), 0, 0, 0]).nest(ORIGINAL, |tuple| {
+fn select_sender(request: &mut Request<'_>, by: &IpAddr) {
+    request.nest(ORIGINAL, |tuple| address(tuple, SOURCE, *by)).nest(FILTER, |filter| {
+        filter.u32(FILTER_ORIGINAL, BY_SOURCE);
+    });
+}
+
+fn select_led(request: &mut Request<'_>, led: &Led) {
+    request.nest(ORIGINAL, |tuple| {
         if let Some(host) = led.host {
             address(tuple, DESTINATION, host);
         }
