@@ -2,7 +2,7 @@
 //! costs, and how long things take when a host, a connection or etcd fails.
 //!
 //! Hosts are private worlds on one segment, each with a real engine and a daemon; etcd has three members.
-//! Beside them, on the same hosts and in the same rounds: Docker Swarm's overlay, and a VXLAN by hand.
+//! Beside them, on the same hosts and in the same rounds: Docker Swarm's overlay, and a VXLAN and routes by hand.
 
 mod attach;
 mod bed;
@@ -30,11 +30,16 @@ const DOCKER: &str = "docker with spoke";
 const SWARM: &str = "swarm's overlay";
 /// The floor of the way.
 const BY_HAND: &str = "vxlan by hand";
+/// Ours without encapsulation.
+const ROUTED: &str = "spoke, routed";
+/// The floor of that.
+const PLAIN: &str = "routing by hand";
 
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut bed = bed::Bed::new();
     bed.network("front");
+    bed.routed("plain");
     let swarm = match swarm::Swarm::new(&bed) {
         Ok(swarm) => Some(swarm),
         Err(error) => {

@@ -74,6 +74,14 @@ impl Bed {
         }
     }
 
+    /// A network on both hosts without encapsulation.
+    pub(super) fn routed(&self, name: &str) {
+        self.a.spoke(&format!("network create --hosts all --transport route {name}"));
+        for host in self.hosts() {
+            host.until(&format!("{SPOKE} network inspect {name}"));
+        }
+    }
+
     pub(super) fn hosts(&self) -> [&Host; 2] {
         [&self.a, &self.b]
     }

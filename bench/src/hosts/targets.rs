@@ -5,7 +5,7 @@ use super::failure::{FAILURE, HEALED, TAKEN, TOLD};
 use super::loss::{EVENTS, LOST};
 use super::scale::{self, DAEMON, EQUAL, MEMORY, RESYNC, SIMULATED};
 use super::wire::{LATENCY, STREAM, WAY};
-use super::{BY_HAND, DOCKER, OURS, SWARM};
+use super::{BY_HAND, DOCKER, OURS, PLAIN, ROUTED, SWARM};
 use crate::stats::{Book, Summary, quotient};
 use crate::targets::{Side, Verdict, at_most};
 
@@ -32,6 +32,8 @@ pub(crate) fn targets(book: &Book) -> Vec<Verdict> {
         at_least(format!("{STREAM}, {OURS} / {BY_HAND}"), 0.95, ratio(WAY, STREAM, OURS, BY_HAND)),
         at_least(format!("{STREAM}, {OURS} / {SWARM}"), 1.0, ratio(WAY, STREAM, OURS, SWARM)),
         at_most(format!("{LATENCY}, {OURS} / {BY_HAND}"), 1.1, ratio(WAY, LATENCY, OURS, BY_HAND)),
+        at_least(format!("{STREAM}, {ROUTED} / {PLAIN}"), 0.95, ratio(WAY, STREAM, ROUTED, PLAIN)),
+        at_most(format!("{LATENCY}, {ROUTED} / {PLAIN}"), 1.1, ratio(WAY, LATENCY, ROUTED, PLAIN)),
         at_most(format!("{FAILURE}, {TOLD}, worst, s"), 10.0, worst(TOLD)),
         at_most(format!("{FAILURE}, {TAKEN}, worst, s"), 1.0, worst(TAKEN)),
         at_most(format!("{FAILURE}, {HEALED}, worst, s"), 2.0, worst(HEALED)),
