@@ -70,8 +70,8 @@ fn refuse_other_files(path: &Path) -> Result<()> {
     }
 }
 
-/// The draft is a new file: in a directory of everybody's somebody may have one of that name. What a backup
-/// is for may be a disk that fails: it is on the disk before the old one goes.
+/// The draft is a new file: in a directory that all users can write, another user may have made one of that name. The
+/// backup is on the disk before the old one goes, because the disk may be about to fail.
 fn replaced(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::remove_file(draft) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),

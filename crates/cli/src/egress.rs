@@ -102,7 +102,7 @@ fn fenced(network: &Network) -> Result<Fenced> {
     })
 }
 
-/// Records the change first: whoever makes the fence meanwhile makes the new one.
+/// Records the change first: a process that makes the fence meanwhile makes the new one.
 fn change(
     name: &NetworkName,
     output: Output,

@@ -12,43 +12,45 @@ use crate::context::HostContext;
 pub(super) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {
     let foreign = (host_context.foreign)()?;
     if gc.dry_run {
-        let is_written_off = |debt: &PendingCleanup| gc.force && debt.dead_end.is_some();
+        let is_written_off = |cleanup: &PendingCleanup| gc.force && cleanup.dead_end.is_some();
         let pending = foreign.remote.pending()?;
-        let views = pending.iter().map(|debt| match is_written_off(debt) {
-            true => FindingView { done: false, ..written_off(debt, "to be left") },
-            false => view(debt, false),
+        let views = pending.iter().map(|cleanup| match is_written_off(cleanup) {
+            true => FindingView { done: false, ..written_off(cleanup, "to be left") },
+            false => view(cleanup, false),
         });
         return Ok(views.collect());
     }
     let settled = foreign.remote.retry(Urgency::Now)?;
     let written_off = if gc.force { foreign.remote.write_off()? } else { Vec::new() };
-    let is_written_off = |debt: &&PendingCleanup| {
-        written_off.iter().any(|off| (&off.log_file, &off.what) == (&debt.log_file, &debt.what))
+    let is_written_off = |cleanup: &&PendingCleanup| {
+        written_off
+            .iter()
+            .any(|off| (&off.log_file, &off.what) == (&cleanup.log_file, &cleanup.what))
     };
-    let forgotten = written_off.iter().map(|debt| self::written_off(debt, "left"));
-    let done = settled.done.iter().chain(&settled.moot).map(|debt| view(debt, true));
-    let remaining = settled.remaining.iter().filter(|debt| !is_written_off(debt));
-    let remaining = remaining.map(|debt| view(debt, false));
+    let forgotten = written_off.iter().map(|cleanup| self::written_off(cleanup, "left"));
+    let done = settled.done.iter().chain(&settled.moot).map(|cleanup| view(cleanup, true));
+    let remaining = settled.remaining.iter().filter(|cleanup| !is_written_off(cleanup));
+    let remaining = remaining.map(|cleanup| view(cleanup, false));
     Ok(done.chain(forgotten).chain(remaining).collect())
 }
 
 /// A cleanup that ended without a call: what its plugin holds stays there.
-fn written_off(debt: &PendingCleanup, remaining: &str) -> FindingView {
-    let shown = view(debt, true);
-    let plugin = debt.driver.as_ref().map_or("a plugin", |driver| driver.as_str());
-    let why = format!("{}; {remaining} in the hands of {plugin}: {}", shown.why, debt.held);
+fn written_off(cleanup: &PendingCleanup, remaining: &str) -> FindingView {
+    let shown = view(cleanup, true);
+    let plugin = cleanup.driver.as_ref().map_or("a plugin", |driver| driver.as_str());
+    let why = format!("{}; {remaining} in the hands of {plugin}: {}", shown.why, cleanup.held);
     FindingView { remedy: "forget", why, ..shown }
 }
 
-fn view(debt: &PendingCleanup, done: bool) -> FindingView {
-    let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
-    let who = debtor(debt);
-    let tried = match (debt.tries, debt.error.as_str()) {
+fn view(cleanup: &PendingCleanup, done: bool) -> FindingView {
+    let driver = cleanup.driver.as_ref().map_or("?", |driver| driver.as_str());
+    let who = debtor(cleanup);
+    let tried = match (cleanup.tries, cleanup.error.as_str()) {
         (0, _) | (_, "") => String::new(),
         (1, error) => format!(", tried once: {error}"),
         (tries, error) => format!(", tried {tries} times: {error}"),
     };
-    let hint = match debt.dead_end.filter(|_| !done) {
+    let hint = match cleanup.dead_end.filter(|_| !done) {
         Some(DeadEnd::Lost) => {
             "; the answer was lost, only its plugin knows: --force forgets it here"
         }
@@ -57,10 +59,10 @@ fn view(debt: &PendingCleanup, done: bool) -> FindingView {
         Some(DeadEnd::Unreadable) => "; --force removes the log file",
         None => "",
     };
-    let is_kept = matches!(debt.dead_end, Some(DeadEnd::Lost | DeadEnd::Unreadable)) && !done;
+    let is_kept = matches!(cleanup.dead_end, Some(DeadEnd::Lost | DeadEnd::Unreadable)) && !done;
     FindingView {
         kind: "pending-cleanup",
-        subject: format!("{} to plugin {driver}", debt.what),
+        subject: format!("{} to plugin {driver}", cleanup.what),
         why: format!("for {who}{tried}{hint}"),
         remedy: if is_kept { "keep" } else { "retry" },
         done,

@@ -68,7 +68,7 @@ fn connect(socket: &Path) -> Result<UnixStream> {
     })
 }
 
-/// Random letters that nobody guesses.
+/// Random letters that cannot be guessed.
 fn token() -> Result<String> {
     let mut bytes = [0; TOKEN];
     let read = getrandom(&mut bytes, GetRandomFlags::empty());

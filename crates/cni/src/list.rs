@@ -32,7 +32,7 @@ pub fn declared(directory: &Path) -> Vec<Declared> {
     declared_or_unread(directory).0
 }
 
-/// The same, and what could not be read: nobody knows what that declares.
+/// The same, and what could not be read: it is unknown what that declares.
 pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
     let paths = match files(directory, &["conflist", "conf", "json"]) {
         Ok(paths) => paths,

@@ -40,7 +40,7 @@ pub struct Neighbour {
     pub mac: Option<Mac>,
     /// Whether it was set rather than learnt.
     pub permanent: bool,
-    /// Whether nobody answered when the kernel asked for it last (`NUD_FAILED`).
+    /// Whether no answer came when the kernel asked for it last (`NUD_FAILED`).
     pub failed: bool,
 }
 

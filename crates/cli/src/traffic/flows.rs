@@ -116,7 +116,7 @@ fn setting(path: &str) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Until a signal ends the process, or nobody reads any more.
+/// Until a signal ends the process, or its reader has gone.
 fn follow(
     wanted: &FlowsArgs,
     output: Output,

@@ -66,7 +66,7 @@ pub(super) fn execute(
     limit: Duration,
 ) -> Result<Output> {
     let ended = execute_keeping(file, environment, &[], input, limit)?;
-    // It is for a person; nobody need read it.
+    // It is for a person, who need not read it.
     let _ = io::stderr().write_all(&ended.stderr);
     Ok(ended)
 }

@@ -9,7 +9,7 @@ use model::{Dns, HostName, ResolverOption, Result, SearchDomain};
 use crate::plugin::{Call, Plugin};
 use crate::wire::{Command, Node, Object};
 
-/// More names than this nobody can remember.
+/// More names than this are too many.
 const MOST_ALIASES: usize = 64;
 /// No resolver asks as many servers, or domains (resolv.conf(5)).
 const MOST_SERVERS: usize = 16;

@@ -257,7 +257,7 @@ fn a_bomb_of_zstd_is_stopped() {
     // A window of 2 GiB: refused before there is any memory for it.
     let error = inflated(&[0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3, 1, 0, 0]).unwrap_err();
     assert!(error.to_string().contains("memory"), "{error}");
-    // A dictionary that nobody has.
+    // A dictionary that does not exist.
     let error = inflated(&[0x28, 0xb5, 0x2f, 0xfd, 1, 7 << 3, 9, 1, 0, 0]).unwrap_err();
     assert!(error.to_string().contains("dictionary"), "{error}");
 }

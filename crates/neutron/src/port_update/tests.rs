@@ -131,8 +131,8 @@ fn who_gives_up_waits_for_the_last_answer() {
     }
 }
 
-/// Eight threads carry out, eight give up: nobody ever says anything of a port that was given up, and
-/// whoever was told that nothing was said is right.
+/// Eight threads carry out, eight cancel: no call is made for a port whose update was cancelled, and
+/// a thread that is told that no call was made is told the truth.
 #[test]
 fn nothing_is_said_of_what_was_given_up() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -205,7 +205,7 @@ fn a_teller() {
     fs::write(Path::new(&directory).join("done"), b"").unwrap();
 }
 
-/// Kills whoever writes down, begins and carries out before each of his calls that touch a file. What
+/// Kills the process that records, begins and carries out before each of its calls that touch a file. What
 /// may have been said is never taken for unsaid, and what is left can be given up by anybody.
 #[test]
 fn who_is_killed_leaves_it_in_one_place() {
@@ -245,7 +245,7 @@ fn who_is_killed_leaves_it_in_one_place() {
     assert_eq!(seen, ["", "begun", "owed"].map(str::to_owned).into());
 }
 
-/// What somebody may do to the book.
+/// What a thread may do to the pending updates.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Owe(u8),

@@ -270,7 +270,7 @@ fn drafts_of_the_dead_go() {
     assert!(!draft.exists());
 }
 
-/// What somebody may do to the stock.
+/// What a thread may do to the stock.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Put(u8),

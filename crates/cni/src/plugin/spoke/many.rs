@@ -1,5 +1,5 @@
 //! A network of many hosts: `"hosts": "all"`. The first ADD or STATUS of any host has the daemon declare it under the
-//! list's name; from then on containers join it as it was made, and nobody is asked.
+//! list's name; from then on containers join it as it was made, and the daemon is not asked.
 
 use std::collections::BTreeMap;
 
