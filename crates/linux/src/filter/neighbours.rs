@@ -9,7 +9,7 @@ use netlink::nft::{
 };
 
 use super::rules::{DROP, Ip, NAME_WORDS, R, Steps, ending, not_ours, of_ethernet};
-use super::ruleset::{HOME, set};
+use super::ruleset::{HOME, SHARED_BRIDGES, set};
 
 /// So many addresses of others one container may come with at once, and so many a second.
 const BURST: u32 = 60;
@@ -53,6 +53,7 @@ pub(super) fn returning() -> Vec<Steps> {
     };
     let mut rules = vec![
         ending(not_ours().to_vec(), ACCEPT),
+        vec![Expression::Meta(Meta::InputName, R), Expression::In(SHARED_BRIDGES.name, R), ACCEPT],
         vec![
             Expression::Conntrack(Conntrack::State, R),
             Expression::Mask(R, Cow::Owned(ONGOING.to_ne_bytes().to_vec())),

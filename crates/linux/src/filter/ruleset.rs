@@ -74,6 +74,7 @@ pub(super) const AT_LOOPBACK: Set<'static> =
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const GUARDED_BRIDGES: Set<'static> = set("guarded_bridges", &[Field::Interface]);
 pub(super) const BOUNDED_BRIDGES: Set<'static> = set("bounded_bridges", &[Field::Interface]);
+pub(super) const SHARED_BRIDGES: Set<'static> = set("shared_bridges", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
 pub(super) const SERVING: Set<'static> = set("serving", &[Field::Interface]);
@@ -103,10 +104,11 @@ pub(super) const OWNED: [&[Set<'static>]; 15] = [
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
-const SHARED: [Set<'static>; 11] = [
+const SHARED: [Set<'static>; 12] = [
     POLICED,
     GUARDED_BRIDGES,
     BOUNDED_BRIDGES,
+    SHARED_BRIDGES,
     INTERNAL,
     CLOSED,
     TRUSTED,
