@@ -50,15 +50,7 @@ for number in range(NUMBER):
         frame(to, b"\x86\xdd" + solicitation(other6))
     elif WAY == "arp":
         frame(to, b"\x08\x06" + arp(other4))
-    elif WAY == "sends4":
-        frame(to, b"\x08\x00" + four(OWN4, other4, BODY))
-    elif WAY == "sends6":
-        frame(to, b"\x86\xdd" + six(OWN6, other6, BODY))
-    elif WAY == "sends-from-link":
-        frame(to, b"\x86\xdd" + six(of_link(number), f"{PREFIX6}::9:{number:x}", BODY))
     elif WAY == "sends-from-link-to-one":
         frame(to, b"\x86\xdd" + six(of_link(number), f"{PREFIX6}::8:{number % 20:x}", BODY))
-    elif WAY == "sends-discovery":
-        frame(to, b"\x86\xdd" + icmp_six(OWN6, other6, struct.pack("!BBHI", 136, 0, 0, 0) + v6(OWN6), 255))
     else:
         sys.exit(f"no way: {WAY}")

@@ -7,7 +7,6 @@ use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
-use super::neighbours;
 use super::ruleset::{
     BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
     INTERNAL, ISOLATED, LAN, LAN_ONLY, LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED,
@@ -22,7 +21,6 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
         ("reserved", vec![reserved()]),
         ("loopback", loopback()),
-        (neighbours::CHAIN, neighbours::returning()),
         ("prerouting", vec![to_this_host()]),
         ("output", vec![to_loopback(), to_this_host()]),
         ("publish", publish()),
@@ -60,7 +58,7 @@ pub(super) fn reserved() -> Steps {
 }
 
 /// Matches what came in by a device that has such frames.
-pub(super) fn of_ethernet() -> [Expression<'static>; 2] {
+fn of_ethernet() -> [Expression<'static>; 2] {
     let is_it = Expression::Equal(R, Cow::Owned(ARPHRD_ETHER.to_ne_bytes().to_vec()));
     [Expression::Meta(Meta::InputType, R), is_it]
 }
@@ -273,7 +271,7 @@ fn other_bridge() -> Steps {
 }
 
 /// Matches packets that arrived by an interface of other programs.
-pub(super) fn not_ours() -> [Expression<'static>; 2] {
+fn not_ours() -> [Expression<'static>; 2] {
     let ours = Expression::Unequal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec()));
     [Expression::Meta(Meta::InputGroup, R), ours]
 }

@@ -7,7 +7,6 @@ use netlink::nft::{
 };
 use netlink::{Errno, Failure, Outcome, Socket};
 
-use super::neighbours;
 use super::rules::{BEFORE_FRAGMENTS, Steps, rules};
 
 /// The table.
@@ -74,7 +73,6 @@ pub(super) const AT_LOOPBACK: Set<'static> =
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const GUARDED_BRIDGES: Set<'static> = set("guarded_bridges", &[Field::Interface]);
 pub(super) const BOUNDED_BRIDGES: Set<'static> = set("bounded_bridges", &[Field::Interface]);
-pub(super) const SHARED_BRIDGES: Set<'static> = set("shared_bridges", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
 pub(super) const SERVING: Set<'static> = set("serving", &[Field::Interface]);
@@ -104,11 +102,10 @@ pub(super) const OWNED: [&[Set<'static>]; 15] = [
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
-const SHARED: [Set<'static>; 12] = [
+const SHARED: [Set<'static>; 11] = [
     POLICED,
     GUARDED_BRIDGES,
     BOUNDED_BRIDGES,
-    SHARED_BRIDGES,
     INTERNAL,
     CLOSED,
     TRUSTED,
@@ -128,11 +125,10 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 16] = [
+const CHAINS: [(&str, Option<Base>); 15] = [
     (STAMP, None),
     ("reserved", Some(filter(Hook::Prerouting, BEFORE_FRAGMENTS))),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
-    (neighbours::CHAIN, Some(neighbours::BASE)),
     ("prerouting", Some(nat(Hook::Prerouting, -100))),
     ("output", Some(nat(Hook::Output, -100))),
     ("publish", None),
@@ -162,13 +158,7 @@ fn inet() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: OWNED
-            .into_iter()
-            .flatten()
-            .chain(&SHARED)
-            .chain(&neighbours::SETS)
-            .copied()
-            .collect(),
+        sets: OWNED.into_iter().flatten().chain(&SHARED).copied().collect(),
         chains: CHAINS.to_vec(),
         rules: rules(),
     }

@@ -8,8 +8,8 @@ use netlink::{Errno, Socket};
 
 use super::fence;
 use super::ruleset::{
-    self, BOUNDED_BRIDGES, CLOSED, GUARDED_BRIDGES, INSIDE, INTERNAL, POLICED, SERVING,
-    SHARED_BRIDGES, TABLE, TRUSTED, UNJUDGED,
+    self, BOUNDED_BRIDGES, CLOSED, GUARDED_BRIDGES, INSIDE, INTERNAL, POLICED, SERVING, TABLE,
+    TRUSTED, UNJUDGED,
 };
 
 /// Docker's own gateway network, on which it publishes ports of Spoke's containers
@@ -38,17 +38,11 @@ impl Shared {
         DOCKERS_WAY_OUT.parse().ok().as_ref().map(Self::policed)
     }
 
-    /// The bridge is one of a network that many hosts share.
-    fn of_many_hosts(bridge: &IfName) -> BTreeSet<Self> {
-        let shared = Self::new(SHARED_BRIDGES.name, Tuple::new().interface(bridge), bridge);
-        BTreeSet::from([Self::policed(bridge), shared])
-    }
-
     /// The bridge is one of a network with rules that many hosts share.
     fn guarded(bridge: &IfName, guard: &Guard) -> BTreeSet<Self> {
         let one = || Tuple::new().interface(bridge);
-        let mut all = Self::of_many_hosts(bridge);
-        all.extend([
+        let mut all = BTreeSet::from([
+            Self::policed(bridge),
             Self::new(BOUNDED_BRIDGES.name, one(), bridge),
             Self::new(INSIDE.name, one().interface(bridge), bridge),
         ]);
@@ -138,14 +132,13 @@ pub fn make_internal(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     keep(socket, &Shared::internal(bridge).into())
 }
 
-/// Keeps what comes by the bridge of a network of many hosts from the containers that other networks guard, whether or not
-/// one of its own is guarded. What it switches to other hosts is not counted among what makes this host look for
-/// neighbours. Repeating it changes nothing.
+/// Keeps what comes by an interface from the containers that other networks guard, whether or not one of its own is
+/// guarded. Repeating it changes nothing.
 ///
 /// # Errors
 /// As [`Transaction::apply`], and as [`super::ensure`].
 pub fn police(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    keep(socket, &Shared::of_many_hosts(bridge))
+    keep(socket, &BTreeSet::from([Shared::policed(bridge)]))
 }
 
 /// What holds for the bridge of a network that many hosts share, whatever host a container is on.

@@ -99,8 +99,8 @@ pub enum Lookup {
     Ranges,
     /// By keys of elements that expire ([`super::Transaction::put_expiring`]).
     Expiring,
-    /// By keys that rules add, each with how often it came ([`super::Expression::Often`]), or for a while
-    /// ([`super::Expression::Note`]): at most 65,535, because packets choose them.
+    /// By keys that rules add, each with how often it came ([`super::Expression::Often`]): at most
+    /// 65,535, because packets choose them.
     Counting,
 }
 

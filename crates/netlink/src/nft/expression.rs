@@ -279,16 +279,6 @@ pub enum Expression<'a> {
         /// How often at once.
         burst: u32,
     },
-    /// Notes the key for so long in a set of [`super::Lookup::Counting`], and matches; it does not where the set has
-    /// no room. What is noted already stays as it is.
-    Note {
-        /// The set.
-        set: &'a str,
-        /// Where the key is.
-        key: Register,
-        /// For how many seconds.
-        seconds: u32,
-    },
     /// Has the packet counted by the object that a map leads to ([`super::Set::objects`]). With a counter it matches
     /// where there is one; with a quota, where that is used up.
     CountBy {

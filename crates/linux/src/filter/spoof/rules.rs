@@ -195,12 +195,19 @@ fn check() -> [Steps; 12] {
         steps([frame(ARP), mark_segment()]),
         steps([frame(ARP), of_another(ARP_ADDRESS, 0)]),
         steps([frame(ARP), unmark()]),
-        steps([frame(ARP), of_nobody(ARP_ADDRESS, 0)]),
+        steps([frame(ARP), asks(), of_nobody(ARP_ADDRESS, 0)]),
         steps([redirect(), mark_segment()]),
         steps([redirect(), of_another(V4_SOURCE, 0)]),
         steps([redirect(), unmark()]),
         steps([frame(IPV6), protocol(ICMPV6), vec![jump(DISCOVERY)]]),
     ]
+}
+
+/// Matches an ARP request that is no probe (RFC 5227): of an answer this host remembers nobody new.
+fn asks() -> Steps {
+    let request = [ARP_OPERATION.load(R), Expression::Equal(R, Cow::Borrowed(&[0, 1]))];
+    let named = [ARP_ADDRESS.load(R), Expression::Unequal(R, Cow::Borrowed(&[0; 4]))];
+    [request, named].concat()
 }
 
 /// RFC 4861, 4.1 to 4.5.
@@ -252,6 +259,7 @@ impl At {
 }
 
 /// The sender of an ARP packet (RFC 826): its hardware address, and its IPv4 address.
+const ARP_OPERATION: At = At::Network { offset: 6, length: 2 };
 const ARP_SENDER: At = At::Network { offset: 8, length: 6 };
 const ARP_ADDRESS: At = At::Network { offset: 14, length: 4 };
 /// The address that it asks for.

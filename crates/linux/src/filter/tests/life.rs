@@ -91,7 +91,7 @@ fn a_guarded_bridge_is_known_until_it_goes() {
     for _ in 0..2 {
         guard_bridge(&mut socket, &bridge, &guard).unwrap();
     }
-    let sets = ["policed", "guarded_bridges", "bounded_bridges", "shared_bridges", "internal"];
+    let sets = ["policed", "guarded_bridges", "bounded_bridges", "internal"];
     for set in sets {
         assert!(listed(set).contains("\"br0\""), "{}", listed(set));
     }

@@ -34,7 +34,7 @@ impl Expression<'_> {
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::Range { .. } => "range",
-            Expression::Often { .. } | Expression::Note { .. } => "dynset",
+            Expression::Often { .. } => "dynset",
             Expression::Reject(_) => "reject",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
             Expression::DestinationNat { .. } | Expression::SourceNat { .. } => "nat",
@@ -88,7 +88,6 @@ impl Expression<'_> {
             Expression::Original(..)
             | Expression::Range { .. }
             | Expression::Often { .. }
-            | Expression::Note { .. }
             | Expression::CountBy { .. }
             | Expression::Reject(_) => self.write_judging(to),
             Expression::Load(..)
