@@ -262,12 +262,32 @@ impl Wanted {
 /// # Errors
 /// As the daemon's; `Conflict` where this host cannot have it.
 pub fn declare(runtime: &Path, wanted: Wanted) -> Result<()> {
-    let name = wanted.name.clone();
+    let (name, rules) = (wanted.name.clone(), wanted.rules.clone());
     match ask(runtime, &Ask::CreateNetwork(Box::new(wanted)))? {
         Reply::Network { failure: Some(failure), .. } => Err(Error::conflict(format!(
             "network {name} is declared for the cluster, and this host cannot have it: {failure}"
         ))),
+        Reply::Network { network, .. } => refuse_without(&name, &rules, &network),
         _ => Ok(()),
+    }
+}
+
+/// Fails where rules were asked for, and the network that was made or joined does not have them: a daemon of an earlier
+/// version passes them over.
+///
+/// # Errors
+/// `Conflict`.
+pub fn refuse_without(
+    name: &NetworkName,
+    rules: &SharedRules,
+    network: &SharedNetwork,
+) -> Result<()> {
+    match rules.is_open() || *rules == network.rules {
+        true => Ok(()),
+        false => Err(Error::conflict(format!(
+            "network {name} was made without the rules that were asked for: the daemon is of an earlier version; start it \
+             anew, remove the network and make it again"
+        ))),
     }
 }
 

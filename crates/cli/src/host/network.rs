@@ -29,6 +29,7 @@ pub(crate) fn create_network(
         return Err(Error::invalid(format!("--ipv4=false: {subnet} is a subnet of IPv4")));
     }
     let name = wanted.name.clone();
+    let rules = wanted.spec()?.shared_rules();
     let ask = Wanted {
         name,
         subnet,
@@ -44,10 +45,10 @@ pub(crate) fn create_network(
         engines: wanted.many.engines.iter().copied().collect(),
         names: wanted.flags.spec.names.unwrap_or(false),
         sticky: wanted.flags.spec.sticky.unwrap_or(false),
-        rules: wanted.spec()?.shared_rules(),
+        rules: rules.clone(),
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
-    let Reply::Network { missing, failure, mut notes, .. } = reply else {
+    let Reply::Network { network, missing, failure, mut notes, .. } = reply else {
         return Err(unexpected(&reply));
     };
     if let Some(failure) = failure {
@@ -56,6 +57,7 @@ pub(crate) fn create_network(
             wanted.name
         )));
     }
+    hosts::refuse_without(&wanted.name, &rules, &network)?;
     let late = missing.iter().map(|host| {
         format!("host {host} does not have network {} yet; see `spoke host ls` there", wanted.name)
     });

@@ -1,9 +1,9 @@
 //! Who reaches the containers of a network of many hosts, and where these may go.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Unknown;
-use crate::{Error, Fence, IngressPolicy, Result};
+use crate::{EgressRule, Error, Fence, IngressPolicy, Result};
 
 /// Who reaches the containers of a network of many hosts, and where these may go. Each host applies it to its own
 /// containers, and to what it routes to those of others.
@@ -17,7 +17,7 @@ pub struct SharedRules {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub internal: bool,
     /// Where its containers may go; everywhere without any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "egress", skip_serializing_if = "Option::is_none")]
     pub egress: Option<Fence>,
     /// Whether it has a rule that only later versions know. Such a network is not used.
     #[serde(skip)]
@@ -71,6 +71,20 @@ impl Unknown for SharedRules {
     fn unknown() -> Self {
         Self { is_unknown: true, ..Self::OPEN }
     }
+}
+
+/// As it is written for other hosts: what only later versions know in it is a rule that this one cannot apply, and what one
+/// host learns is its own.
+fn egress<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Fence>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Egress {
+        rules: Vec<EgressRule>,
+        #[serde(default)]
+        strict: bool,
+    }
+    let read = Option::<Egress>::deserialize(from)?;
+    Ok(read.map(|Egress { rules, strict }| Fence { rules, strict, learning: None }))
 }
 
 fn open() -> IngressPolicy {

@@ -96,6 +96,7 @@ fn a_rule_of_a_later_version_is_unknown() {
         r#","rules":{"ingress":"same-bridge","quic":7}"#,
         r#","rules":{"ingress":"nobody"}"#,
         r#","rules":{"egress":{"rules":["a b"]}}"#,
+        r#","rules":{"egress":{"rules":["*:443"],"deny":["10.0.0.0/8:443"]}}"#,
         r#","rules":7"#,
         r#","rules":{"ingress":"isolated"}"#,
     ] {
