@@ -104,6 +104,9 @@ fn an_isolated_network_of_many_hosts_is_reached_by_published_ports_alone() {
         all.refused_from_others(transport);
         // A network that is not isolated is, as on one host: but not by routes that lead elsewhere.
         until_reached(&a.world, "other", &all.front[0]);
+        if transport == "vxlan" {
+            until_reached(&a.world, "other", &all.front[1]);
+        }
         // It reaches others.
         let open = crate::bed::address(&a.world, "open");
         until_reached(&a.world, "front", &open);
@@ -286,6 +289,12 @@ fn isolation_holds_with_iptables() {
     refused(&b, "open", &same, "from another host");
     until_reached(&a.world, "same", &open[0]);
     until_reached(&a.world, "same", &open[1]);
+    // What is published is reached from a network that is not isolated, as on one host.
+    a.world.netns("web");
+    a.spoke("network connect -p 8080:80 same web");
+    a.sh("(while :; do echo hello | ip netns exec web busybox nc -l -p 80 >/dev/null || exit; done) >/dev/null 2>&1 &");
+    let ask = format!("ip netns exec open busybox nc -w 3 {} 8080 </dev/null", a.address);
+    until(&a.world, &format!("{ask} | grep -q hello"));
     let said = a.world.try_sh(&format!(
         "{SPOKE} network create --hosts all --egress none agents 2>&1; {SPOKE} host ls 2>&1"
     ));

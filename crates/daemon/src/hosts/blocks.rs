@@ -106,7 +106,7 @@ impl Keeper<'_> {
     /// Removes the network from this host where another one has the block with its gateway by now: etcd may have forgotten
     /// that block when it was restored from an older state. This host takes another one after that.
     fn leave_taken(
-        &self,
+        &mut self,
         view: &View,
         member: &Member,
         (name, first): (&NetworkName, Option<IpNet>),
@@ -120,10 +120,11 @@ impl Keeper<'_> {
             .daemon
             .context_pool
             .with(|host_context| local::remove(name, &self.hosts.place, host_context));
+        self.ruled.remove(name);
         removed.map_err(|error| {
             Error::conflict(format!(
-                "the block {first} of network {name}, from which containers of this host have addresses, is host \
-                 {holder}'s in etcd; disconnect them, and this host takes another one"
+                "the block {first} of network {name} is host {holder}'s in etcd, and the network does not leave this host; \
+                 disconnect what containers it has here, and this host takes another block"
             ))
             .because(error)
         })

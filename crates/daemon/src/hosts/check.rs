@@ -52,7 +52,7 @@ impl Hosts {
         for (name, host) in view.hosts.iter().filter(|(name, _)| **name != member.name) {
             let mut of_host = ways(&view, &made, (name, host)).enumerate().peekable();
             if of_host.peek().is_none() {
-                checks.push(unchecked(name, host));
+                checks.push(unchecked(&view, &made, (name, host)));
             }
             all.extend(of_host);
         }
@@ -105,12 +105,23 @@ fn say_once(checks: &mut [HostCheck]) {
     }
 }
 
-fn unchecked(name: &HostName, host: &ClusterHost) -> HostCheck {
+/// A network with egress rules takes no questions: that nothing else leads there is no fault.
+fn unchecked(
+    view: &View,
+    made: &BTreeMap<NetworkName, Local>,
+    (name, host): (&HostName, &ClusterHost),
+) -> HostCheck {
+    let is_fenced = |(network, shared): (&NetworkName, &SharedNetwork)| {
+        shared.rules.egress.is_some()
+            && made.contains_key(network)
+            && view.blocks_of(network, name).next().is_some()
+    };
     let why = "it has no network with this host by which it could be checked".to_owned();
+    let problems = if view.networks.iter().any(is_fenced) { Vec::new() } else { vec![why] };
     HostCheck {
         name: name.to_string(),
         address: host.address.to_string(),
-        problems: vec![why],
+        problems,
         ..HostCheck::default()
     }
 }

@@ -38,6 +38,8 @@ impl Keeper<'_> {
         if !self.is_over_at(time::since_boot()) {
             return;
         }
+        // Also where no network leads to a host that could be asked.
+        self.may_be_anothers = true;
         match unanswered(self.hosts, view, |name| *name != member.name) {
             Ok(mut isolated) => {
                 let mute = self.hosts.lock().mute.clone();

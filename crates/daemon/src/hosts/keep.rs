@@ -76,6 +76,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         tended: Tended::default(),
         rotated: None,
         is_settled: false,
+        may_be_anothers: false,
         is_swept: false,
     };
     if let Err(error) = keeper.remember() {
@@ -159,6 +160,8 @@ pub(super) struct Keeper<'a> {
     pub(super) rotated: Option<Instant>,
     /// Whether it is known that no address of this host is another's: not before a daemon has heard of the cluster.
     pub(super) is_settled: bool,
+    /// Whether addresses of this host may have become others' since that was compared: its lease was over for so long.
+    pub(super) may_be_anothers: bool,
     /// Whether it is known that nothing is left of an earlier membership.
     pub(super) is_swept: bool,
 }
@@ -296,7 +299,7 @@ impl Keeper<'_> {
         // Before its networks are as the cluster says, a container may join one as it was: the files say what plugins do.
         self.hosts.set(|state| (state.lost, state.unheard) = (None, None));
         let attached = self.hosts.lock().attached.clone();
-        if !self.is_settled || !self.isolated.is_empty() {
+        if !self.is_settled || self.may_be_anothers || !self.isolated.is_empty() {
             // A daemon before this one may have been cut off: what its containers have is known in a moment.
             let Some(attached) = &attached else { return Ok(()) };
             // What others have by now is detached before anything of it reaches them again.
@@ -304,6 +307,7 @@ impl Keeper<'_> {
             self.report_unsettled(None, settled);
             self.is_settled = true;
             if self.unsettled.is_empty() {
+                self.may_be_anothers = false;
                 self.isolated.clear();
             }
         }

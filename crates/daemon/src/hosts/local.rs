@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use engine::Shared;
 use host::host_context::HostContext;
@@ -20,6 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use super::member::{self, Member};
 
+/// How long to wait for another process that changes rules: the lease of this host ends meanwhile.
+const BRIEFLY: Duration = Duration::from_secs(1);
+
 /// A network that the daemon made, and which of its addresses are this host's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Local {
@@ -32,15 +36,14 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Makes the network here, where it is not yet.
+    /// Makes the network here, where it is not yet; the packet filter that it is made with.
     pub(super) fn ensure(
         &self,
         name: &NetworkName,
         place: &Path,
         host_context: &HostContext,
         (backend, now, is_draining): (Backend, Timestamp, bool),
-    ) -> Result<()> {
-        self.refuse_backend(name, backend)?;
+    ) -> Result<Backend> {
         let known: Option<Self> = member::read(&path(place, name))?;
         let engine = host_context.engine();
         let declared = engine.records.declared(name)?;
@@ -71,11 +74,17 @@ impl Local {
         if Socket::route()?.link_index(&bridge)?.is_none() {
             host_context.raise(&network)?;
         }
+        let backend = backend_of(&network);
+        self.guard(&bridge, backend, place)?;
+        Ok(backend)
+    }
+
+    /// Has what holds for the bridge hold, but for what [`Local::guard_by_rules`] executes programs for.
+    pub(super) fn guard(&self, bridge: &IfName, backend: Backend, place: &Path) -> Result<()> {
         match backend {
-            Backend::Nftables => self.police(&bridge, place),
-            // By [`Local::guard_by_rules`], which executes programs.
+            Backend::Nftables => self.police(bridge, place),
             Backend::Iptables if self.network.rules.internal => {
-                filter::make_internal(&mut Socket::netfilter()?, &bridge)
+                filter::make_internal(&mut Socket::netfilter()?, bridge)
             }
             Backend::Iptables => Ok(()),
         }
@@ -98,13 +107,13 @@ impl Local {
         let families: Vec<Family> = families.into_iter().collect();
         let is_guarded = self.network.rules.ingress != IngressPolicy::Open;
         let lock = HostLock::below(runtime);
-        let iptables = Iptables::new(Variant::Host).locked_by(&lock);
+        let iptables = Iptables::new(Variant::Host).locked_by(&lock).waiting(BRIEFLY);
         iptables.isolate_bridge(&model::bridge_name(name)?, &families, is_guarded)
     }
 
     /// Containers of other hosts come by this bridge too: the host's isolated networks hold against them. What other
     /// networks send to these by this host is kept from an isolated one here.
-    pub(super) fn police(&self, bridge: &IfName, place: &Path) -> Result<()> {
+    fn police(&self, bridge: &IfName, place: &Path) -> Result<()> {
         let (socket, rules) = (&mut Socket::netfilter()?, &self.network.rules);
         if rules.is_open() {
             return filter::police(socket, bridge);
@@ -134,6 +143,7 @@ impl Local {
         host_context: &HostContext,
         (backend, now, is_draining): (Backend, Timestamp, bool),
     ) -> Result<Network> {
+        self.refuse_backend(name, backend)?;
         // The intent, before the first side effect.
         self.write(name, place)?;
         let network = self.described(name, backend, now)?;
@@ -277,6 +287,11 @@ pub(super) fn remove(name: &NetworkName, place: &Path, host_context: &HostContex
 pub(super) fn disown(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
     host_context.engine().addresses.close_network(name)?;
     member::remove(&path(place, name))
+}
+
+/// The packet filter that a network is made with. The configuration may name another one by now.
+pub(super) fn backend_of(network: &Network) -> Backend {
+    network.wiring.firewall.as_ref().map_or(Backend::Nftables, |firewall| firewall.backend)
 }
 
 fn path(place: &Path, name: &NetworkName) -> PathBuf {

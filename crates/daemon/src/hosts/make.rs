@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cluster::{Etcd, View, book};
 use host::time;
-use model::{Backend, Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
+use model::{Backend, Error, IpNet, Kind, NetworkName, Result, Runtime, SharedNetwork};
 use netlink::Socket;
 
 use super::keep::Keeper;
@@ -54,7 +54,7 @@ impl Keeper<'_> {
         let ensured = self.daemon.context_pool.with(|host_context| {
             local.ensure(name, &self.hosts.place, host_context, (backend, time::now(), is_draining))
         });
-        let ensured = ensured.and_then(|()| self.guard_by_rules(&local, name, backend));
+        let ensured = ensured.and_then(|backend| self.guard_by_rules(&local, name, backend));
         if ensured.is_ok() {
             self.hosts.set(|state| drop(state.failures.remove(name)));
         }
@@ -77,19 +77,29 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Has the rules of the networks that are here hold, also while the cluster is not heard of.
-    pub(super) fn guard_made(&self) -> Result<()> {
-        if self.daemon.context_pool.config().firewall.backend == Backend::Iptables {
+    /// Has the rules of the networks that are here hold, also while the cluster is not heard of: of all of them, whichever
+    /// fails.
+    pub(super) fn guard_made(&mut self) -> Result<()> {
+        let mut guarded = Ok(());
+        for (name, local) in local::made(&self.hosts.place)? {
+            guarded = guarded.and(self.guard_one(&name, &local));
+        }
+        guarded
+    }
+
+    fn guard_one(&mut self, name: &NetworkName, local: &Local) -> Result<()> {
+        let pool = &self.daemon.context_pool;
+        let known = pool.with(|host_context| host_context.engine().records.declared(name))?;
+        let bridge = model::bridge_name(name)?;
+        let Some(known) = known.filter(|known| known.runtime == Runtime::Spoke) else {
+            return Ok(());
+        };
+        if Socket::route()?.link_index(&bridge)?.is_none() {
             return Ok(());
         }
-        let place = &self.hosts.place;
-        for (name, local) in local::made(place)? {
-            let bridge = model::bridge_name(&name)?;
-            if Socket::route()?.link_index(&bridge)?.is_some() {
-                local.police(&bridge, place)?;
-            }
-        }
-        Ok(())
+        let backend = local::backend_of(&known);
+        local.guard(&bridge, backend, &self.hosts.place)?;
+        self.guard_by_rules(local, name, backend)
     }
 
     /// Lets a network that is here take no more containers, which would not reach those of other hosts: this host, or
@@ -171,6 +181,7 @@ impl Keeper<'_> {
                 .with(|host_context| local::remove(&name, &self.hosts.place, host_context));
             match removed {
                 Ok(()) => {
+                    self.ruled.remove(&name);
                     self.hosts.set(|state| drop(state.failures.remove(&name)));
                     self.free(etcd, view, member, |of| *of == name)?;
                 }

@@ -294,8 +294,11 @@ impl Wanted {
         self.chain(FILTER, STAGE_2);
         // Before the jump to CNI-FORWARD, which accepts.
         self.first(FILTER, "FORWARD", format!("{shared} -j {STAGE_1}"));
-        // Answers to those that reach it.
-        let state = if is_guarded { "" } else { "-m conntrack --ctstate NEW " };
+        // Answers to those that reach it pass, and what goes to a published port.
+        let state = match is_guarded {
+            true => "",
+            false => "-m conntrack --ctstate NEW -m conntrack ! --ctstate DNAT ",
+        };
         self.first(FILTER, STAGE_1, format!("-i {bridge} ! -o {bridge} {state}{own} -j {STAGE_2}"));
         if isolated {
             self.first(FILTER, STAGE_1, format!("-i {bridge} -o {bridge} {own} -j DROP"));
