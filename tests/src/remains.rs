@@ -7,7 +7,7 @@ use crate::snapshot::report;
 
 /// Not what belongs to the network and stays with it: where the search for an address goes on,
 /// what its configuration says, and locks. A prepared file that a dead process never put into its
-/// place is overwritten by the next one.
+/// place is overwritten by the next one. Nor how often a port came with something: that goes by itself, after seconds.
 const SCRIPT: &str = r#"
 names() { ip $1 -o link show | while read -r _ name _; do echo "$2 link ${name%%@*}"; done; }
 names "" host
@@ -17,7 +17,7 @@ for space in /run/netns/*; do [ -e "$space" ] || continue
     ip -n $space -o -4 address show | while read -r line; do echo "$space address ${line#*: }"; done
     ip -n $space route show | while read -r line; do echo "$space route $line"; done
 done
-nft -s list ruleset | grep '[^ ]' || true
+nft -s list ruleset | grep '[^ ]' | grep -v 'limit rate over .* packets timeout' || true
 iptables-save | grep ^- || true
 for top in /run/spoke /var/lib/spoke /var/lib/cni; do [ -d $top ] || continue
     find $top -type f ! -path '*/cursors/*' ! -path '*/configured/*' ! -path '*/calls/*' ! -path '*/namespaces/*' ! -name lock \
