@@ -28,6 +28,8 @@ const SWEEP: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
 /// A network that is being removed loses its way first, and its record within this time.
 const REMOVED: Duration = Duration::from_secs(2);
+/// The command that gives a network another way takes down what held it to the former one within this time.
+const CHANGING: Duration = Duration::from_secs(5);
 /// The name of the table, as changes report it.
 const TABLE: &str = "spoke_via";
 
@@ -44,6 +46,8 @@ pub(super) struct Ways {
     has_read: bool,
     /// Those that have another way since this daemon looked last.
     changed: BTreeSet<IfName>,
+    /// When their record said another one last.
+    learned: BTreeMap<IfName, Instant>,
     /// Which networks were held again, in how many microseconds, and when.
     healed: Option<(BTreeSet<IfName>, u128, Instant)>,
 }
@@ -159,6 +163,7 @@ impl Ways {
                     // At the daemon's start nothing has changed.
                     if before.is_some() || has_read {
                         self.changed.insert(bridge.clone());
+                        self.learned.insert(bridge.clone(), Instant::now());
                     }
                     self.followed.insert(bridge, (way, None));
                 }
@@ -197,7 +202,10 @@ impl Ways {
             false => Ok(false),
         });
         match forgotten {
-            Ok(true) => drop(self.followed.remove(bridge)),
+            Ok(true) => {
+                self.learned.remove(bridge);
+                drop(self.followed.remove(bridge));
+            }
             Ok(false) => {}
             Err(error) => daemon.journal.failed("letting a network's way go", &error),
         }
@@ -251,7 +259,8 @@ impl Ways {
                     self.failing.remove(&bridge);
                     self.changed.remove(&bridge);
                     // What is held otherwise than before, as this host has changed, was not there to be taken away.
-                    if changed && lost && held.is_whole && before.as_ref() == Some(&held) {
+                    let is_lost = lost && !self.is_changing(&bridge);
+                    if changed && is_lost && held.is_whole && before.as_ref() == Some(&held) {
                         healed.insert(bridge.clone());
                     }
                     report::changes(daemon, &way, before.as_ref().map(|it| &it.hops), &held.hops);
@@ -269,6 +278,11 @@ impl Ways {
         if !healed.is_empty() {
             self.healed = Some((healed, began.elapsed().as_micros(), began));
         }
+    }
+
+    /// Whether a command may still be giving the network another way: what it takes down is not another program's doing.
+    fn is_changing(&self, bridge: &IfName) -> bool {
+        self.learned.get(bridge).is_some_and(|at| at.elapsed() < CHANGING)
     }
 
     /// The bridges on which a container forwards for another network: it is that one's way by its name, or by its address.
