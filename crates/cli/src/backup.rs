@@ -10,11 +10,10 @@ use model::{Error, Result};
 use serde::Serialize;
 use store::archive;
 
-use super::output::render;
 use crate::answer::{Answer, FOUND};
 use crate::args::backup::{BackupArgs, RestoreArgs};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 /// Standard input or output in the place of a file.
 const STANDARD: &str = "-";

@@ -16,11 +16,10 @@ use model::{ContainerId, Error, IfName, Kind, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::output::render;
 use super::table::Table;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 use args::{AttachmentsArgs, GcArgs, ListArgs, OneArgs, Place, RuntimeCommand};
 pub use tool::run as run_tool;
 

@@ -9,13 +9,12 @@ use host::time::rfc3339;
 use model::{NetworkName, Result, Runtime, Timestamp};
 
 use super::events::{Tail, changed, kept, learned, watch};
-use super::output::{line, render};
 use super::table::Table;
 use super::titles::Titles;
 use crate::answer::Answer;
 use crate::args::denied::DeniedArgs;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, line, render};
 
 /// What was refused so far.
 pub(super) fn show(

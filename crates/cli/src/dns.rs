@@ -7,12 +7,11 @@ use model::{Alias, Error, NamedElsewhere, Network, NetworkName, Result};
 use names::{Entry, Table as Names, lookup};
 use serde::Serialize;
 
-use super::output::{Shown, list};
 use super::table::Table;
 use crate::answer::Answer;
 use crate::args::dns::{DnsCommand, DnsQueryArgs};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, Shown, list};
 
 /// A container on a network, as it is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -22,8 +22,8 @@ pub(super) fn run(
 ) -> Result<Answer> {
     let set = set(host_context);
     match command {
-        DockerCommand::Install { units, no_enable } => {
-            set.install(&units.unit_dir, !no_enable, host_context)
+        DockerCommand::Install(how) => {
+            set.install(&how.units.unit_dir, !how.no_enable, host_context)
         }
         DockerCommand::Uninstall { units } => set.uninstall(&units.unit_dir, host_context),
         DockerCommand::Status { units } => {

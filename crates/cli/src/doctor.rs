@@ -16,12 +16,11 @@ use ::host::facts::HostFacts;
 use engine::Mode;
 use model::{Attachment, Network, Result};
 
-use super::output::render;
 use super::view::FindingView;
 use super::{events, findings, install, stock};
 use crate::answer::{Answer, FOUND};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 use check::{Check, Status};
 
 /// The usual directories of plugins.

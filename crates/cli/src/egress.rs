@@ -19,12 +19,11 @@ use netlink::Socket;
 use serde::Serialize;
 
 use super::denied;
-use super::output::{names, render};
 use super::table::Table;
 use crate::answer::Answer;
 use crate::args::egress::{EgressCommand, LearnArgs, SuggestArgs};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, names, render};
 
 const ONE_OF_BOTH: &str = "give a network, or --container";
 

@@ -12,14 +12,13 @@ use super::args::{
 };
 use super::network::connect::naming::Moved;
 use super::network::connect::{self, guest, naming};
-use super::output::{Shown, json, list, names, render};
 use super::ps::shortened;
 use super::table::Table;
 use super::titles::{self, Titles};
 use super::view::AttachmentView;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, Shown, json, list, names, render};
 
 /// Several endpoints are joined at once, and each wants the lowest name that is free.
 const RACES: usize = 32;

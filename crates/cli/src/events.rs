@@ -13,11 +13,10 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde::de::DeserializeOwned;
 
 use super::args::EventsArgs;
-use super::output::{line, render};
 use super::table::Table;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, line, render};
 
 pub(super) mod learned;
 

@@ -14,11 +14,10 @@ use model::Result;
 use netlink::Socket;
 
 use super::mapped::Mapped;
-use super::output::render;
 use crate::answer::{Answer, FOUND};
 use crate::args::explain::{ExplainArgs, Port};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 use ends::{Book, Found};
 
 /// The exit code where a hop cannot be judged.

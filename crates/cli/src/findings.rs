@@ -10,14 +10,13 @@ use host::standard::exit_code;
 use model::{Error, Network, Result};
 
 use super::args::GcArgs;
-use super::output::render;
 use super::reference::{self, Life};
 use super::table::Table;
 use super::view::FindingView;
 use super::{claims, kurma, orphans, pending};
 use crate::answer::{Answer, FOUND};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 /// What dead containers left, and why some of it stays or is not known.
 #[derive(Default)]

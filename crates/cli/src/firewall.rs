@@ -14,14 +14,13 @@ use netlink::Socket;
 use serde::Serialize;
 
 use super::mapped::Mapped;
-use super::output::render;
 use super::ports::{self, PublishedView};
 use super::table::Table;
 use super::titles::Titles;
 use crate::answer::{Answer, sentence};
 use crate::args::firewall::FirewallCommand;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 use allowed::Source;
 use seen::Seen;
 

@@ -16,12 +16,11 @@ use host::time::rfc3339;
 use model::{Error, HostName, Labels, Result, Timestamp};
 use serde::Serialize;
 
-use super::output::{names, render};
 use super::table::Table;
 use crate::answer::Answer;
 use crate::args::host::{HOURS, HostCommand, IdentityArgs, TokenCommand};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, names, render};
 pub(super) use network::{create_network, is_shared, refuse_shared_rules, remove_network};
 
 /// What this host is called.

@@ -13,11 +13,10 @@ use model::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::args::CniCommand;
-use super::output::render;
 use super::table::Table;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 use disk::{Directory, Entry};
 
 /// The name of every plugin but the program itself, which is one too.

@@ -11,12 +11,11 @@ use engine::Engine;
 use model::{Error, Holder, Network, NetworkName, OwnerName, Result, Space};
 
 use super::args::IpamCommand;
-use super::output::{names, render};
 use super::usage::{self, Taken};
 use super::{findings, reference};
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, names, render};
 
 pub(super) fn run(
     command: &IpamCommand,

@@ -19,11 +19,10 @@ use image::{AppName, Image, ImageId, Images, Locator};
 use model::{Error, Layer, Result};
 use serde_json::Value;
 
-use super::output::{names, render};
 use crate::answer::Answer;
 use crate::args::kurma::KurmaCommand;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, names, render};
 
 /// Where a host says how it resolves names.
 const RESOLVER: &str = "etc/resolv.conf";

@@ -27,9 +27,9 @@ pub(super) fn run(
 ) -> Result<Answer> {
     let socket = host_context.kuryr.as_deref().unwrap_or(Path::new(USUAL));
     match command {
-        KuryrCommand::Install { .. } if host_context.kuryr.is_none() => Err(not_enabled()),
-        KuryrCommand::Install { units, no_enable } => {
-            install(&units.unit_dir, !no_enable, socket, host_context)
+        KuryrCommand::Install(_) if host_context.kuryr.is_none() => Err(not_enabled()),
+        KuryrCommand::Install(how) => {
+            install(&how.units.unit_dir, !how.no_enable, socket, host_context)
         }
         KuryrCommand::ImportConfig { file } => import::import(file),
         KuryrCommand::Uninstall { units } => {

@@ -8,13 +8,12 @@ use serde::Serialize;
 
 use super::args::LimitArgs;
 use super::container::{Called, attachments, shown, waiting};
-use super::output::{Shown, list, names};
 use super::table::Table;
 use super::titles::entitle;
 use super::traffic::unit::short;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, Shown, list, names};
 
 /// The limits of a container's interface.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

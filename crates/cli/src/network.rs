@@ -12,13 +12,12 @@ use model::{Alias, Error, Kind, Network, NetworkName, Result};
 use super::args::{
     CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, RmArgs, no_value,
 };
-use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
 use super::{claims, draft, host};
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, Shown, json, list, names, render, templated};
 
 /// What `network ls` calls drivers, besides Docker plugins.
 const DRIVERS: [&str; 12] = [

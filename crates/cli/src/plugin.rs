@@ -8,12 +8,11 @@ use std::sync::Mutex;
 use model::{Error, Ipv4Net, Result};
 use serde::Serialize;
 
-use super::output::render;
 use super::table::Table;
 use crate::answer::{Answer, FOUND};
 use crate::args::plugin::{PluginCommand, RecordArgs, ReplayArgs, TestArgs};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 use conformance::{CniTestSpec, PluginTestSpec, Recorder, Report, Row, Verdict};
 
 pub(super) fn run(

@@ -9,12 +9,11 @@ use std::path::Path;
 use model::{Error, Result};
 use serde::Serialize;
 
-use super::output::render;
 use super::table::Table;
 use crate::answer::{Answer, FOUND};
 use crate::args::podman::PodmanCommand;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 use containers_conf::{ContainersConf, Snippet};
 use place::{Place, State};
 

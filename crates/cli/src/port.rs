@@ -9,13 +9,12 @@ use serde::Serialize;
 use super::args::{PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
 use super::container::{Called, attachments, leading, shown, waiting};
 use super::mapped::Mapped;
-use super::output::{Shown, list, names};
 use super::ports::{self, PublishedView};
 use super::table::Table;
 use super::titles::entitle;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, Shown, list, names};
 
 /// A port of a container. Of one that waits nothing is known but what was added.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

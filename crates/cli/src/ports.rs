@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::args::PortsArgs;
 use super::mapped::Mapped;
-use super::output::{Shown, list};
 use super::ps::shortened;
 use super::table::Table;
 use super::titles::entitle;
@@ -17,7 +16,7 @@ use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, Shown, list};
 
 /// The publisher of ports that Docker maps by itself.
 pub(super) const BY_DOCKER: &str = "docker";

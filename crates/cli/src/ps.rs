@@ -11,13 +11,12 @@ use model::{
 
 use super::args::PsArgs;
 use super::mapped::Mapped;
-use super::output::{Shown, list};
 use super::table::Table;
 use super::titles::Titles;
 use super::view::{AttachmentView, PortView};
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, Shown, list};
 
 /// How much of a container's id people need.
 const SHORT: usize = 12;

@@ -5,9 +5,8 @@ use model::{Error, Result};
 use serde::Serialize;
 
 use super::args::Cli;
-use super::output::render;
 use crate::answer::Answer;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 #[derive(Serialize)]
 struct Version {

@@ -10,12 +10,11 @@ use neutron::Neutron;
 use neutron::stock::StockKind;
 use serde::Serialize;
 
-use super::output::render;
 use super::table::Table;
 use crate::answer::Answer;
 use crate::args::neutron::{NeutronCommand, StockCommand};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 /// Ports of one kind, as they are shown.
 #[derive(Debug, Serialize)]

@@ -9,11 +9,10 @@ use model::{Error, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::output::render;
 use super::table::Table;
 use crate::answer::{Answer, FOUND};
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 /// Where the units of packages are, which those of the administrator's directory take the place of.
 const PACKAGED: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];

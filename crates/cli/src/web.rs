@@ -15,11 +15,10 @@ use model::{Error, Result};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 
-use super::output::render;
 use crate::answer::Answer;
 use crate::args::web::WebArgs;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 /// The token's length, in bytes.
 const TOKEN: usize = 24;

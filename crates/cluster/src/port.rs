@@ -165,6 +165,17 @@ pub enum Key {
     Authority,
 }
 
+impl Key {
+    /// The one that says whose the VNI of a network is.
+    pub fn claim(network: &SharedNetwork) -> Self {
+        match (network.rules.is_open(), network.is_special()) {
+            (false, _) => Self::RuledVni(network.vni),
+            (true, true) => Self::EncryptedVni(network.vni),
+            (true, false) => Self::Vni(network.vni),
+        }
+    }
+}
+
 /// What is under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {

@@ -272,10 +272,10 @@ impl View {
 
     /// Which network has claimed the VNI of this one, among those of its kind.
     pub fn vni_of(&self, network: &SharedNetwork) -> Option<&NetworkName> {
-        match (network.rules.is_open(), network.is_special()) {
-            (false, _) => self.ruled_vnis.get(&network.vni),
-            (true, true) => self.encrypted_vnis.get(&network.vni),
-            (true, false) => self.vnis.get(&network.vni),
+        match Key::claim(network) {
+            Key::RuledVni(vni) => self.ruled_vnis.get(&vni),
+            Key::EncryptedVni(vni) => self.encrypted_vnis.get(&vni),
+            _ => self.vnis.get(&network.vni),
         }
     }
 

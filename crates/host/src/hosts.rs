@@ -282,7 +282,7 @@ pub fn refuse_without(
     rules: &SharedRules,
     network: &SharedNetwork,
 ) -> Result<()> {
-    match rules.is_open() || *rules == network.rules {
+    match network.rules.satisfy(rules) {
         true => Ok(()),
         false => Err(Error::conflict(format!(
             "network {name} was made without the rules that were asked for: the daemon is of an earlier version; start it \

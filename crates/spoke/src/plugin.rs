@@ -13,7 +13,7 @@ use host::replaced;
 use host::standard;
 use host::time;
 use linux::identity::bridge_mac;
-use model::{EgressPolicy, Error, Fence, IngressPolicy, Network, NetworkName, Result};
+use model::{Error, Network, NetworkName, Result, SharedRules};
 use netlink::{At, Socket};
 
 use crate::rootless;
@@ -150,14 +150,7 @@ fn share(config: &Config, engine: &Engine<'_>, many: &ManyHosts) -> Result<Optio
 
 /// A list without rules takes the network as it is.
 fn refuse_other_rules(known: &Network, many: &ManyHosts) -> Result<()> {
-    let asked = &many.spec.rules;
-    let (firewall, fence) = (known.wiring.firewall.as_ref(), known.wiring.fence.as_ref());
-    let is_internal = |egress: &EgressPolicy| matches!(egress, EgressPolicy::Internal);
-    let what = |fence: Option<&Fence>| fence.map(|it| (it.rules.clone(), it.strict));
-    let is_same = firewall.map_or(IngressPolicy::Open, |it| it.ingress) == asked.ingress
-        && firewall.is_some_and(|it| is_internal(&it.egress)) == asked.internal
-        && what(fence) == what(asked.egress.as_ref());
-    match is_same || asked.is_open() {
+    match SharedRules::of(&known.wiring).satisfy(&many.spec.rules) {
         true => Ok(()),
         false => Err(Error::conflict(format!(
             "network {} of the cluster has other rules (ingressPolicy, egress, egressStrict) than this list asks for, and \

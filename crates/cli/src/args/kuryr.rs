@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::runtime::Units;
+use super::runtime::{InstallArgs, Units};
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
@@ -17,13 +17,7 @@ pub(crate) enum KuryrCommand {
 
   docker network create -d kuryr --ipam-driver kuryr --subnet 10.70.1.0/24 front
   docker run --network front ...")]
-    Install {
-        #[command(flatten)]
-        units: Units,
-        /// Only write the files
-        #[arg(long)]
-        no_enable: bool,
-    },
+    Install(InstallArgs),
     /// Remove what `spoke kuryr install` wrote; networks stay
     Uninstall {
         #[command(flatten)]

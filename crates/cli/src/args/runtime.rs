@@ -15,13 +15,7 @@ pub(crate) enum DockerCommand {
   docker network create -d spoke --ipam-driver spoke --subnet 10.70.1.0/24 front
   docker run --network front ..."
     )]
-    Install {
-        #[command(flatten)]
-        units: Units,
-        /// Only write the files
-        #[arg(long)]
-        no_enable: bool,
-    },
+    Install(InstallArgs),
     /// Remove what `spoke docker install` wrote; networks stay
     Uninstall {
         #[command(flatten)]
@@ -53,6 +47,15 @@ pub(crate) enum DockerCommand {
     -v /run/docker:/run/docker:rslave -v /var/run/docker.sock:/var/run/docker.sock \\
     -v /run/spoke:/run/spoke -v /var/lib/spoke:/var/lib/spoke spoke.example/spoke:0.1.0")]
     Image(ImageArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    #[command(flatten)]
+    pub(crate) units: Units,
+    /// Only write the files
+    #[arg(long)]
+    pub(crate) no_enable: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
-use crate::output::render;
+use crate::output::{Output, render};
 
 /// How names are resolved on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

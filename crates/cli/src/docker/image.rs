@@ -7,10 +7,9 @@ use model::{Error, Result};
 use serde::Serialize;
 
 use super::super::args::ImageArgs;
-use super::super::output::render;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 /// An image that was made.
 #[derive(Serialize)]

@@ -7,8 +7,7 @@ use super::{allows, fenced, own};
 use crate::answer::{Answer, FOUND};
 use crate::args::egress::TestArgs;
 use crate::context::HostContext;
-use crate::output::Output;
-use crate::output::render;
+use crate::output::{Output, render};
 use crate::table::Table;
 
 /// What the rules say of one name or address with its ports.

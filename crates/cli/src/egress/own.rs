@@ -14,8 +14,7 @@ use crate::answer::Answer;
 use crate::args::egress::SetArgs;
 use crate::container::{Called, attachments, waiting};
 use crate::context::HostContext;
-use crate::output::Output;
-use crate::output::names;
+use crate::output::{Output, names};
 
 /// What is to be set.
 pub(super) enum Wanted<'a> {

@@ -7,8 +7,7 @@ use model::Result;
 use super::unexpected;
 use crate::answer::Answer;
 use crate::args::host::CaCommand;
-use crate::output::Output;
-use crate::output::render;
+use crate::output::{Output, render};
 use crate::table::Table;
 
 /// So many digits of a digest tell authorities apart.

@@ -3,10 +3,9 @@
 use host::hosts::HostCheck;
 use model::Result;
 
-use super::super::output::render;
 use super::super::table::Table;
 use crate::answer::Answer;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 /// The exit code where something is wrong.
 const WRONG: u8 = 1;

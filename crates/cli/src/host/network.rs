@@ -8,8 +8,7 @@ use super::unexpected;
 use crate::answer::Answer;
 use crate::args::CreateArgs;
 use crate::context::HostContext;
-use crate::output::Output;
-use crate::output::names;
+use crate::output::{Output, names};
 
 /// `spoke network create --hosts`.
 pub(crate) fn create_network(

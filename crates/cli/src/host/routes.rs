@@ -7,8 +7,7 @@ use host::hosts::HostRoute;
 use model::Result;
 
 use crate::answer::Answer;
-use crate::output::Output;
-use crate::output::render;
+use crate::output::{Output, render};
 use crate::table::Table;
 
 pub(super) fn answer(routes: &[HostRoute], output: Output) -> Result<Answer> {

@@ -3,10 +3,9 @@
 use host::hosts::HostRtt;
 use model::Result;
 
-use super::super::output::render;
 use super::super::table::Table;
 use crate::answer::Answer;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 pub(super) fn answer(rtts: &[HostRtt], output: Output) -> Result<Answer> {
     let text = render(output, &rtts, || {

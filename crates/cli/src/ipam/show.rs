@@ -7,7 +7,6 @@ use engine::Engine;
 use host::time::{ago, rfc3339};
 use model::{Error, Holder, IpNet, NetworkName, Pool, Result, Space};
 
-use super::super::output::render;
 use super::super::ps;
 use super::super::table::Table;
 use super::super::titles::Titles;
@@ -16,7 +15,7 @@ use super::super::view::{AddressView, BookView, PoolView};
 use super::taken;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 mod whose;
 

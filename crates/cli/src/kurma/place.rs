@@ -12,8 +12,7 @@ use serde::Serialize;
 use crate::answer::Answer;
 use crate::args::kurma::BuildArgs;
 use crate::context::HostContext;
-use crate::output::Output;
-use crate::output::{names, render};
+use crate::output::{Output, names, render};
 
 /// The executables of a plugin.
 const EXECUTABLES: [&str; 3] = ["add", "del", "setup"];

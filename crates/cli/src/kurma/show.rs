@@ -10,8 +10,7 @@ use model::Result;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::output::Output;
-use crate::output::render;
+use crate::output::{Output, render};
 use crate::table::Table;
 
 /// How much of an image's id is shown to people, in characters.

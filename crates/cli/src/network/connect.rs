@@ -22,8 +22,7 @@ use naming::Moved;
 use crate::answer::Answer;
 use crate::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs};
 use crate::context::HostContext;
-use crate::output::Output;
-use crate::output::{names, render};
+use crate::output::{Output, names, render};
 use crate::titles;
 use crate::view::AttachmentView;
 

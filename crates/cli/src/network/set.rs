@@ -6,8 +6,7 @@ use crate::answer::Answer;
 use crate::args::{RenameArgs, SetArgs};
 use crate::context::HostContext;
 use crate::host;
-use crate::output::Output;
-use crate::output::names;
+use crate::output::{Output, names};
 
 pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     if let Some((option, instead)) = wanted.fixed.0 {

@@ -14,7 +14,6 @@ use traffic::flow::{End, Ends, Flow, Place};
 use traffic::{Addresses, Party};
 
 use super::super::args::FlowsArgs;
-use super::super::output::{line, render};
 use super::super::ps::shortened;
 use super::super::table::Table;
 use super::addresses::Directory;
@@ -23,7 +22,7 @@ use super::summary::instant;
 use super::unit::short;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, line, render};
 
 /// Whether the kernel counts what each connection carries.
 const COUNTING: &str = "/proc/sys/net/netfilter/nf_conntrack_acct";

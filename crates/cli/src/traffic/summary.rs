@@ -8,8 +8,7 @@ use serde::Serialize;
 use traffic::capture::Packet;
 use traffic::flow::protocol;
 
-use super::super::output::{line, render};
-use crate::output::Output;
+use crate::output::{Output, line, render};
 
 /// A packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

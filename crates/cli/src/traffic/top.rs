@@ -12,7 +12,6 @@ use serde::Serialize;
 use traffic::rate::{Rates, Snapshot, sum};
 
 use super::super::args::{By, Sort, TopArgs};
-use super::super::output::render;
 use super::super::ps::shortened;
 use super::super::table::Table;
 use super::known::{self, Known};
@@ -20,7 +19,7 @@ use super::screen;
 use super::unit::short;
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::output::Output;
+use crate::output::{Output, render};
 
 mod interfaces;
 mod ports;

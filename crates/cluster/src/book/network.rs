@@ -83,7 +83,7 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
         }
         let network = described(&view, wanted)?;
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
-        let (key, vni) = (Key::Network(wanted.name.clone()), vni_key(&network));
+        let (key, vni) = (Key::Network(wanted.name.clone()), Key::claim(&network));
         let txn = Txn::default()
             .require(Key::Turn, turn)
             .require(key.clone(), Expect::Absent)
@@ -237,15 +237,6 @@ pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork
     }
 }
 
-/// Which key says whose the VNI of a network is.
-fn vni_key(network: &SharedNetwork) -> Key {
-    match (network.rules.is_open(), network.is_special()) {
-        (false, _) => Key::RuledVni(network.vni),
-        (true, true) => Key::EncryptedVni(network.vni),
-        (true, false) => Key::Vni(network.vni),
-    }
-}
-
 /// A host has 256 addresses, or a sixteenth of a subnet that is smaller than a /20; of IPv6 a part of 256, or a
 /// sixteenth of a subnet that is smaller than a /112.
 fn block_of(subnet: &IpNet) -> u8 {
@@ -312,7 +303,7 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
         let mut txn =
             Txn::default().require(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
         if view.vni_of(network) == Some(name) {
-            txn = txn.delete(vni_key(network));
+            txn = txn.delete(Key::claim(network));
         }
         if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {
             return Ok(());

@@ -424,7 +424,7 @@ fn joined(view: &View, wanted: &book::Declared) -> Option<SharedNetwork> {
         Subnets::V6(Subnet6::Named(subnet)) => there.subnet == subnet.into(),
         Subnets::V6(Subnet6::Chosen(_)) => there.subnet.addr().is_ipv6(),
     };
-    let is_ruled = |there: &&SharedNetwork| wanted.rules.is_open() || wanted.rules == there.rules;
+    let is_ruled = |there: &&SharedNetwork| there.rules.satisfy(&wanted.rules);
     there.filter(is_wanted).filter(is_ruled).cloned()
 }
 

@@ -1,9 +1,10 @@
 //! Keeps the containers of this host apart from others that may have their addresses.
 //!
 //! While etcd does not answer this host cannot know whether its lease has ended and its addresses were taken over.
-//! By its own clock, which nobody sets and which runs on while the host sleeps, it knows since when that may be so. From then on it asks each host over a network that both
-//! have. A host that hears of etcd does not take packets of this one any more by then, and does not answer. One
-//! that answers knows nothing of a takeover: etcd is gone for that host too. So the containers of both go on.
+//! By its own clock, which nobody sets and which runs on while the host sleeps, it knows since when that may be so.
+//! From then on it asks each host over a network that both have. A host that hears of etcd does not take packets of
+//! this one any more by then, and does not answer. One that answers knows nothing of a takeover: etcd is gone for that
+//! host too. So the containers of both go on.
 //!
 //! The packet filter of a host may refuse the question at any time. Which hosts answer none is learnt while etcd answers:
 //! that these do not answer later says nothing, and so traffic with them goes on.

@@ -46,21 +46,14 @@ pub(crate) const BEFORE_FRAGMENTS: i32 = -450;
 /// Drops what is sent to an address of the link's own protocols (IEEE 802.1Q, table 8-1), which no packet of IP has. A
 /// bridge hands that to the host in the name of the port, and not in its own, by which all rules know a network.
 pub(super) fn reserved() -> Steps {
-    let [its_type, is_ethernet] = of_ethernet();
     vec![
-        its_type,
-        is_ethernet,
+        Expression::Meta(Meta::InputType, R),
+        Expression::Equal(R, Cow::Owned(ARPHRD_ETHER.to_ne_bytes().to_vec())),
         Expression::EthernetDestination(R),
         Expression::Mask(R, Cow::Borrowed(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xf0])),
         Expression::Equal(R, Cow::Borrowed(&[0x01, 0x80, 0xc2, 0, 0, 0])),
         DROP,
     ]
-}
-
-/// Matches what came in by a device that has such frames.
-fn of_ethernet() -> [Expression<'static>; 2] {
-    let is_it = Expression::Equal(R, Cow::Owned(ARPHRD_ETHER.to_ne_bytes().to_vec()));
-    [Expression::Meta(Meta::InputType, R), is_it]
 }
 
 /// `linux/if_arp.h`.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Unknown;
-use crate::{EgressRule, Error, Fence, IngressPolicy, Result};
+use crate::{EgressPolicy, EgressRule, Error, Fence, IngressPolicy, Result, Wiring};
 
 /// Who reaches the containers of a network of many hosts, and where these may go. Each host applies it to its own
 /// containers, and to what it routes to those of others.
@@ -28,6 +28,22 @@ impl SharedRules {
     /// Those of a network of which containers are reached from everywhere.
     pub const OPEN: Self =
         Self { ingress: IngressPolicy::Open, internal: false, egress: None, is_unknown: false };
+
+    /// Those with which a host has made such a network. What it learns is its own.
+    pub fn of(wiring: &Wiring) -> Self {
+        let firewall = wiring.firewall.as_ref();
+        Self {
+            ingress: firewall.map_or(IngressPolicy::Open, |it| it.ingress),
+            internal: firewall.is_some_and(|it| it.egress == EgressPolicy::Internal),
+            egress: wiring.fence.clone().map(|fence| Fence { learning: None, ..fence }),
+            is_unknown: false,
+        }
+    }
+
+    /// Whether a network with these does for a caller who asks for those: who asks for none takes it as it is.
+    pub fn satisfy(&self, asked: &Self) -> bool {
+        asked.is_open() || self == asked
+    }
 
     /// Whether there are none: versions that know no rules use such a network as it is meant.
     pub fn is_open(&self) -> bool {
