@@ -2,6 +2,7 @@
 
 mod alone;
 mod kept;
+mod ruled;
 
 use tests::{Plugins, skipped};
 
