@@ -39,6 +39,7 @@ def arp(source):
 BODY = struct.pack("!4H", 4000, 9, 8, 0)
 ROUTERS = "ff02::2"
 to = hardware_address(FOUR)
+mate = hardware_address(f"{PREFIX4}.11") if WAY == "to-mate" else None
 for number in range(NUMBER):
     other4, other6 = f"{PREFIX4}.{20 + number}", f"{PREFIX6}::7:{number:x}"
     if WAY == "solicits":
@@ -48,6 +49,19 @@ for number in range(NUMBER):
         frame(to, b"\x86\xdd" + icmp_six(of_link(number), ROUTERS, asks, 255))
     elif WAY == "solicits-in-subnet":
         frame(to, b"\x86\xdd" + solicitation(other6))
+    elif WAY == "seeks":
+        frame(to, b"\x08\x00" + four(OWN4, other4, BODY))
+    elif WAY == "seeks-six":
+        frame(to, b"\x86\xdd" + six(OWN6, other6, BODY))
+    elif WAY == "seeks-of-link":
+        frame(to, b"\x86\xdd" + six(OWN6, of_link(number), BODY))
+    elif WAY == "to-mate":
+        frame(mate, b"\x08\x00" + four(OWN4, other4, BODY))
+        frame(mate, b"\x86\xdd" + six(OWN6, other6, BODY))
+    elif WAY == "by-host":
+        # What is sent to a neighbour that is there, by way of this host.
+        frame(to, b"\x08\x00" + four(OWN4, f"{PREFIX4}.11", BODY))
+        frame(to, b"\x86\xdd" + six(OWN6, f"{PREFIX6}::11", BODY))
     elif WAY == "arp":
         frame(to, b"\x08\x06" + arp(other4))
     elif WAY == "sends-from-link-to-one":

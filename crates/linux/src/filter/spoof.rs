@@ -5,11 +5,13 @@
 //! `spoof.nft` is the readable form.
 
 mod rules;
+mod subnets;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Error, IfName, Mac, Result};
+use model::{Error, IfName, IpNet, Mac, Result};
 use netlink::nft::{
     self, Base, ChainKind, Comment, Element, Family, Field, Hook, Lookup, Policy, Set, Table,
     Transaction, Tuple,
@@ -24,7 +26,7 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_10";
+const STAMP: &str = "spoof_11";
 const CHAIN: &str = "prerouting";
 const OUTWARDS: &str = "forward";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
@@ -58,6 +60,16 @@ const STRANGERS: [Set<'static>; 2] = [
     Set { lookup: Lookup::Counting, ..set("strangers4", &[Field::Interface]) },
     Set { lookup: Lookup::Counting, ..set("strangers6", &[Field::Interface]) },
 ];
+/// The subnets of each segment. Each goes with its bridge.
+const SUBNETS: [Set<'static>; 2] = [
+    Set { lookup: Lookup::Ranges, ..set("subnets4", &[Field::Mark, Field::Ipv4]) },
+    Set { lookup: Lookup::Ranges, ..set("subnets6", &[Field::Mark, Field::Ipv6]) },
+];
+/// Ports, and addresses there of nobody that they have sent to.
+const SOUGHT: [Set<'static>; 2] = [
+    Set { lookup: Lookup::Counting, ..set("sought4", &[Field::Interface, Field::Ipv4]) },
+    Set { lookup: Lookup::Counting, ..set("sought6", &[Field::Interface, Field::Ipv6]) },
+];
 /// Those whose elements have owners.
 const OWNED: [Set<'static>; 13] = [
     CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], SEGMENTS, HELD[0], HELD[1], BOUND, SOURCES[0],
@@ -89,6 +101,8 @@ pub(crate) struct Sender {
     pub(crate) of_link: Vec<IpAddr>,
     /// The host's addresses there.
     pub(crate) gateways: Vec<IpAddr>,
+    /// The subnets in which this host looks for what is sent to it for somebody there.
+    pub(crate) subnets: Vec<IpNet>,
     /// Whether it sends packets from its own addresses only.
     pub(crate) bound: Bound,
     /// Whether it is a virtual machine, whose interface nobody but the daemon configures.
@@ -170,6 +184,7 @@ impl Sender {
 /// Drops what the port sends from another address. What exists is left.
 pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
+    let mut subnets = subnets::wanted(sender);
     for _ in 0..ATTEMPTS {
         if !nft::chain_exists(socket, TABLE, STAMP)? {
             // What a bridge does not judge, because it is the port's own, is dropped there.
@@ -180,9 +195,21 @@ pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
         for (set, element) in &wanted {
             transaction.ensure_element(TABLE, set, element, sender.about("adding"));
         }
-        // The table is gone again.
-        if settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
+        let first = transaction.next_index();
+        for (set, range) in &subnets {
+            transaction.add_between(TABLE, set, range, sender.about("adding"));
+        }
+        let overlaps = Cell::new(false);
+        // The table is gone again, or another network has a subnet that is in this one or has it.
+        let is_done = settled(transaction.commit(socket), |failure| {
+            overlaps.set(failure.index >= first && failure.errno == Errno::EXIST);
+            overlaps.get() || failure.errno == Errno::NOENT
+        })?;
+        if is_done {
             return Ok(());
+        }
+        if overlaps.get() {
+            subnets = subnets::make_room(socket, sender)?;
         }
     }
     Err(Error::try_again(sender.about("others keep removing")))
@@ -208,6 +235,7 @@ pub(crate) fn make_last(socket: &mut Socket, generation: u32) -> Result<bool> {
             transaction.add_element(TABLE, set.name, &element, about);
         }
     }
+    subnets::keep(socket, &mut transaction)?;
     settled(transaction.commit(socket), is_raced)
 }
 
@@ -233,7 +261,8 @@ pub(crate) fn are_bound(socket: &mut Socket, senders: &[&Sender]) -> Result<bool
 fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     let keys: Vec<_> = wanted.iter().map(|(set, element)| (*set, element)).collect();
-    Ok(nft::find(socket, TABLE, &keys)?.len() < wanted.len())
+    let is_there = nft::find(socket, TABLE, &keys)?.len() == wanted.len();
+    Ok(!is_there || !subnets::are_there(socket, sender)?)
 }
 
 /// Removes a port whose address is known, without reading the others.
@@ -330,6 +359,7 @@ pub(crate) fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> 
             }
         }
     }
+    subnets::forget(socket, &mut transaction, bridge)?;
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
@@ -352,7 +382,7 @@ fn ruleset() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: OWNED.into_iter().chain(STRANGERS).collect(),
+        sets: OWNED.into_iter().chain(STRANGERS).chain(SUBNETS).chain(SOUGHT).collect(),
         chains: own.into_iter().chain(rules::CHAINS).collect(),
         rules: rules::rules(),
     }

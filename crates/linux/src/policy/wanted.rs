@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{
     Attachment, Backend, Bridge, EgressPolicy, Family, Gateway, GatewayRole, IfName,
-    InterfaceAddress, Layer, LinkKind, Passage, Publish, Result,
+    InterfaceAddress, IpNet, Layer, LinkKind, Passage, Publish, Result,
 };
 use netlink::route::{MAIN, Routes};
 use netlink::{At, Socket};
@@ -156,6 +156,10 @@ pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         model::first_host(&held.address).filter(|_| is_led)
     };
     let held = || attachment.addresses.iter();
+    // Of a network that is reached by routes this host may know a part on other hosts, which it looks for nowhere.
+    let is_on_link = |net: &IpNet| {
+        attachment.wiring.fence.is_some() || !attachment.wiring.is_direct(Family::of(net))
+    };
     let gateway = |held: &InterfaceAddress| held.gateway.or_else(|| own(held));
     Ok(Some(Sender {
         owner: identity.mark(attachment.layer).parse()?,
@@ -165,6 +169,7 @@ pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         addresses: held().map(|held| held.address.addr()).collect(),
         of_link: attachment.link_local.iter().map(|address| IpAddr::from(*address)).collect(),
         gateways: held().filter_map(gateway).chain(of_router(bridge)?).collect(),
+        subnets: held().map(|held| held.address.trunc()).filter(is_on_link).collect(),
         bound,
         is_machine: attachment.tap().is_some(),
     }))

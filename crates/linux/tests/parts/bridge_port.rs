@@ -202,7 +202,7 @@ fn the_table_is_what_the_file_says() {
         linux.attach(&first).unwrap();
         linux.detach(&first).unwrap();
         // As text, and as the kernel has it: the text leaves out which of two ways a protocol is known by.
-        let list = "for held in taken taken6; do nft flush set bridge spoke $held; done; \
+        let list = "for held in taken taken6 subnets4 subnets6; do nft flush set bridge spoke $held; done; \
                     nft list table bridge spoke; \
                     nft --debug=netlink list table bridge spoke | sed -E 's/^(bridge spoke [a-z_]+) .*/\\1/'";
         let ours = run(list);

@@ -99,8 +99,8 @@ pub enum Lookup {
     Ranges,
     /// By keys of elements that expire ([`super::Transaction::put_expiring`]).
     Expiring,
-    /// By keys that rules add, each with how often it came ([`super::Expression::Often`]): at most
-    /// 65,535, because packets choose them.
+    /// By keys that rules add, each with how often it came ([`super::Expression::Often`]), or for a while
+    /// ([`super::Expression::Note`]): at most 65,535, because packets choose them.
     Counting,
 }
 
@@ -257,6 +257,13 @@ impl Tuple {
     #[must_use]
     pub fn mark(self, mark: u32) -> Self {
         self.push(&mark.to_ne_bytes())
+    }
+
+    /// The same in a set of ranges ([`Lookup::Ranges`]), which compares numbers in network order
+    /// ([`super::Expression::NetworkOrder`]).
+    #[must_use]
+    pub fn mark_between(self, mark: u32) -> Self {
+        self.push(&mark.to_be_bytes())
     }
 
     /// The bytes.

@@ -233,8 +233,8 @@ pub enum Expression<'a> {
     NextHop(Family, Register),
     /// Loads the largest segment of TCP that fits the packet's route, 2 bytes.
     RouteSegment(Register),
-    /// Turns the number of two bytes in this register into network order.
-    NetworkOrder(Register),
+    /// Turns the number of two or four bytes in this register into network order.
+    NetworkOrder(Register, u32),
     /// Lowers the largest segment that TCP announces to what is in this register (RFC 9293 §3.7.1).
     LimitSegment(Register),
     /// Translates the destination to the address and port in these registers.
@@ -278,6 +278,16 @@ pub enum Expression<'a> {
         seconds: u32,
         /// How often at once.
         burst: u32,
+    },
+    /// Notes the key for so long in a set of [`super::Lookup::Counting`], and matches; it does not where the set has
+    /// no room. What is noted already stays as it is.
+    Note {
+        /// The set.
+        set: &'a str,
+        /// Where the key is.
+        key: Register,
+        /// For how many seconds.
+        seconds: u32,
     },
     /// Has the packet counted by the object that a map leads to ([`super::Set::objects`]). With a counter it matches
     /// where there is one; with a quota, where that is used up.

@@ -132,6 +132,8 @@ pub enum Step {
         /// Which of them are turned.
         xor: Vec<u8>,
     },
+    /// Turns a number of four bytes from this host's order into the network's, or back.
+    Turned(Place),
     /// Compares (`NFT_CMP_*`: equal, unequal, less, at most, more, at least).
     Compare(Place, u32, Vec<u8>),
     /// Matches between both; outside where the last is true.
@@ -281,6 +283,9 @@ impl Step {
             }
             // What is shorter than its parts stays as it is: a protocol's number, before a set of several fields.
             "byteorder" if place(1)? == place(2)? && number(4)? < number(5)? => Self::Neutral,
+            "byteorder" if place(1)? == place(2)? && (number(4)?, number(5)?) == (4, 4) => {
+                Self::Turned(place(1)?)
+            }
             "lookup" => Self::Lookup {
                 set: data.find_kind(1)?.text()?.to_owned(),
                 key: place(2)?,

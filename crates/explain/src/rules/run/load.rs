@@ -88,6 +88,12 @@ pub(super) fn load(
             bitwise(registers, (*from, *into), mask, xor);
             Tri::Yes
         }
+        Step::Turned(at) => {
+            if let Some(Some(word)) = registers.get_mut(at.0) {
+                *word = u32::from_ne_bytes(*word).to_be_bytes();
+            }
+            Tri::Yes
+        }
         Step::Compare(at, operator, value) => compare(registers, *at, *operator, value),
         Step::Range(at, from, to, outside) => {
             let there = bytes(registers, *at, from.len());

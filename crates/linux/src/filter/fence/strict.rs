@@ -287,6 +287,7 @@ pub(super) mod tests {
             addresses: vec!["10.1.2.7".parse().unwrap(), "fd00::7".parse().unwrap()],
             of_link: vec!["169.254.7.1".parse().unwrap()],
             gateways: vec!["10.1.2.1".parse().unwrap()],
+            subnets: vec!["10.1.2.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()],
             bound: Bound::ToOwn,
             is_machine: false,
         }

@@ -6,10 +6,10 @@ use netlink::nft::{Base, Expression, Meta, Register, Set, Verdict};
 
 use super::{
     BOUND, CHAIN, CHECKED, HELD, HOLDERS, LINKED, MACHINES, NAMED, OUTWARDS, SEGMENTS, SENDERS,
-    SOURCES, STRANGERS,
+    SOUGHT, SOURCES, STRANGERS, SUBNETS,
 };
 use crate::filter::fence::LOG_GROUP;
-use crate::filter::neighbours::{of_all, often};
+use crate::filter::neighbours::{noted, of_all, often};
 use crate::filter::rules::{DROP, NAME_WORDS, R, Steps};
 
 const ASKING: &str = "asking";
@@ -25,10 +25,12 @@ const OWN: &str = "own";
 const LINK: &str = "link";
 const FOREIGN: &str = "foreign";
 const SPOOFED: &str = "spoofed";
-/// Of IPv4 and of IPv6.
+const INWARDS: &str = "inwards";
+/// Of IPv4 and of IPv6, as the following.
+const SEEKING: [&str; 2] = ["sought4", "sought6"];
 const ODD: [&str; 2] = ["odd4", "odd6"];
 
-pub(super) const CHAINS: [(&str, Option<Base>); 15] = [
+pub(super) const CHAINS: [(&str, Option<Base>); 18] = [
     (ASKING, None),
     (CONFIGURING, None),
     (CHECK, None),
@@ -42,6 +44,9 @@ pub(super) const CHAINS: [(&str, Option<Base>); 15] = [
     (LINK, None),
     (FOREIGN, None),
     (SPOOFED, None),
+    (INWARDS, None),
+    (SEEKING[0], None),
+    (SEEKING[1], None),
     (ODD[0], None),
     (ODD[1], None),
 ];
@@ -54,6 +59,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         (CHAIN, of(Meta::InputName, CHECKED, CHECK)),
         (CHAIN, of(Meta::InputName, MACHINES, ASKING)),
         (CHAIN, of(Meta::InputName, BOUND, GENUINE)),
+        (CHAIN, to_host()),
         (OUTWARDS, of(Meta::OutputName, MACHINES, CONFIGURING)),
     ];
     rules.extend(asking().map(|rule| (ASKING, rule)));
@@ -70,6 +76,9 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     rules.push((LINK, vec![jump(SPOOFED)]));
     rules.extend(foreign().map(|rule| (FOREIGN, rule)));
     rules.extend(spoofed().map(|rule| (SPOOFED, rule)));
+    rules.extend(inwards().map(|rule| (INWARDS, rule)));
+    rules.extend(sought(IPV4, V4_DESTINATION, 0).map(|rule| (SEEKING[0], rule)));
+    rules.extend(sought(IPV6, V6_DESTINATION, 1).map(|rule| (SEEKING[1], rule)));
     rules.extend(odd(0).map(|rule| (ODD[0], rule)));
     rules.extend(odd(1).map(|rule| (ODD[1], rule)));
     rules
@@ -264,6 +273,8 @@ const ARP_SENDER: At = At::Network { offset: 8, length: 6 };
 const ARP_ADDRESS: At = At::Network { offset: 14, length: 4 };
 /// The address that it asks for.
 const ARP_TARGET: At = At::Network { offset: 24, length: 4 };
+const V4_DESTINATION: At = At::Network { offset: 16, length: 4 };
+const V6_DESTINATION: At = At::Network { offset: 24, length: 16 };
 const V4_SOURCE: At = At::Network { offset: 12, length: 4 };
 const V6_SOURCE: At = At::Network { offset: 8, length: 16 };
 /// Its subnet, and that of addresses of the link (RFC 4291, 2.5.6).
@@ -273,6 +284,8 @@ const LINK_LOCAL: &[u8] = &[0xfe, 0x80, 0, 0, 0, 0, 0, 0];
 const TARGET: At = At::Transport { offset: 8, length: 16 };
 const TARGET_PREFIX: At = At::Transport { offset: 8, length: 8 };
 
+/// `PACKET_HOST` (`linux/if_packet.h`).
+const TO_HOST: &[u8] = &[0];
 /// `ETH_P_*`.
 const ARP: &[u8] = &[0x08, 0x06];
 const IPV4: &[u8] = &[0x08, 0x00];
@@ -288,6 +301,7 @@ const UDP: &[u8] = &[17];
 const SOURCE_OPTION: &[u8] = &[1, 1];
 const TARGET_OPTION: &[u8] = &[2, 1];
 
+const SEGMENT: Expression<'static> = Expression::Meta(Meta::Mark, R);
 const PORT: Expression<'static> = Expression::Meta(Meta::InputName, R);
 /// Behind an interface's name.
 const BEHIND: Register = R.behind(NAME_WORDS);
@@ -346,6 +360,51 @@ fn of_another(at: At, family: usize) -> Steps {
 /// Bounds what comes from an address that is not the port's: this host notes who asks.
 fn of_nobody(at: At, family: usize) -> Steps {
     vec![PORT, at.load(BEHIND), Expression::NotIn(HOLDERS[family].name, R), jump(ODD[family])]
+}
+
+/// Matches frames to this host that no one has marked.
+fn to_host() -> Steps {
+    vec![
+        PORT,
+        Expression::In(CHECKED.name, R),
+        Expression::Meta(Meta::PacketType, R),
+        Expression::Equal(R, Cow::Borrowed(TO_HOST)),
+        Expression::Meta(Meta::Mark, R),
+        Expression::Equal(R, Cow::Borrowed(&[0; 4])),
+        jump(INWARDS),
+    ]
+}
+
+/// What this host would send back to the segment.
+fn inwards() -> [Steps; 5] {
+    [
+        steps([frame(IPV4), mark_segment()]),
+        steps([frame(IPV4), to_segment(V4_DESTINATION, 0)]),
+        steps([frame(IPV6), mark_segment()]),
+        steps([frame(IPV6), to_segment(V6_DESTINATION, 1)]),
+        unmark(),
+    ]
+}
+
+fn to_segment(at: At, family: usize) -> Steps {
+    let is_there = Expression::In(SUBNETS[family].name, R);
+    let ordered = Expression::NetworkOrder(R, 4);
+    vec![SEGMENT, ordered, at.load(R.behind(1)), is_there, jump(SEEKING[family])]
+}
+
+/// What no container has, and was not sought a moment ago, is bounded as what is odd.
+fn sought(kind: &'static [u8], at: At, family: usize) -> [Steps; 4] {
+    let set = SOUGHT[family].name;
+    let key = || vec![PORT, at.load(BEHIND)];
+    let is_held = vec![SEGMENT, at.load(R.behind(1)), Expression::In(HELD[family].name, R), RETURN];
+    // nft(8) compares numbers there, of which it has none for an address of IPv6.
+    let held = if family == 0 { steps([frame(kind), is_held]) } else { is_held };
+    [
+        held,
+        steps([frame(kind), key(), vec![Expression::In(set, R), RETURN]]),
+        vec![jump(ODD[family])],
+        steps([frame(kind), key(), vec![noted(set)]]),
+    ]
 }
 
 fn odd(family: usize) -> [Steps; 3] {

@@ -208,7 +208,7 @@ fn leaving() -> Vec<Steps> {
         Expression::Mask(R, Cow::Borrowed(&[SYN])),
         Expression::Unequal(R, Cow::Borrowed(&[0])),
         Expression::RouteSegment(R),
-        Expression::NetworkOrder(R),
+        Expression::NetworkOrder(R, 2),
         Expression::LimitSegment(R),
     ];
     let to_ours = |kind: &'static [u8; 16]| {

@@ -19,6 +19,10 @@ impl Expression<'_> {
             Expression::Often { set, key, times, seconds, burst } => {
                 often(to, set, *key, [*times, *seconds, *burst]);
             }
+            // `NFT_DYNSET_OP_ADD`.
+            Expression::Note { set, key, seconds } => {
+                to.text(1, set).be32(3, 0).be32(4, key.number()).be64(6, milliseconds(*seconds));
+            }
             // `NFTA_OBJREF_SET_SREG` and `_SET_NAME`.
             Expression::CountBy { map, key } => {
                 to.be32(3, key.number()).text(4, map);

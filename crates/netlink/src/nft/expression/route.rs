@@ -34,8 +34,9 @@ impl Expression<'_> {
                 to.be32(2, 3).be32(1, into.number());
             }
             // `NFT_BYTEORDER_HTON`.
-            Expression::NetworkOrder(at) => {
-                to.be32(1, at.number()).be32(2, at.number()).be32(3, 1).be32(4, 2).be32(5, 2);
+            Expression::NetworkOrder(at, bytes) => {
+                to.be32(1, at.number()).be32(2, at.number()).be32(3, 1);
+                to.be32(4, *bytes).be32(5, *bytes);
             }
             // `NFT_EXTHDR_OP_TCPOPT`, two bytes behind kind and length of the option.
             Expression::LimitSegment(from) => {

@@ -34,7 +34,7 @@ impl Expression<'_> {
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::Range { .. } => "range",
-            Expression::Often { .. } => "dynset",
+            Expression::Often { .. } | Expression::Note { .. } => "dynset",
             Expression::Reject(_) => "reject",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
             Expression::DestinationNat { .. } | Expression::SourceNat { .. } => "nat",
@@ -50,7 +50,7 @@ impl Expression<'_> {
             Expression::SetConnectionMark(_) => "ct",
             Expression::NextHop(..) | Expression::RouteSegment(_) => "rt",
             Expression::LimitSegment(_) => "exthdr",
-            Expression::NetworkOrder(_) => "byteorder",
+            Expression::NetworkOrder(..) => "byteorder",
         }
     }
 
@@ -88,6 +88,7 @@ impl Expression<'_> {
             Expression::Original(..)
             | Expression::Range { .. }
             | Expression::Often { .. }
+            | Expression::Note { .. }
             | Expression::CountBy { .. }
             | Expression::Reject(_) => self.write_judging(to),
             Expression::Load(..)
@@ -95,7 +96,7 @@ impl Expression<'_> {
             | Expression::SetConnectionMark(_)
             | Expression::NextHop(..)
             | Expression::RouteSegment(_)
-            | Expression::NetworkOrder(_)
+            | Expression::NetworkOrder(..)
             | Expression::LimitSegment(_) => self.write_of_route(to),
             Expression::DestinationType(into) => fib(to, ADDRESS_TYPE, DESTINATION, *into),
             Expression::SourceType(into) => fib(to, ADDRESS_TYPE, SOURCE, *into),

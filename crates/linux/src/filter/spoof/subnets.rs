@@ -1,0 +1,142 @@
+//! The subnets of segments. What a container sends to this host for an address there that nobody has makes this host
+//! look for it. All containers of a segment share them, and networks of one bridge may have subnets in each other.
+
+use model::{Family, IfName, IpNet, Result};
+use netlink::Socket;
+use netlink::nft::{self, Between, Element, Transaction, Tuple};
+
+use super::{SUBNETS, Sender, TABLE, number_of, of};
+
+type Ranges = Vec<(&'static str, Between)>;
+
+/// Those that a container's port needs: its own, and the addresses of the link.
+pub(super) fn wanted(sender: &Sender) -> Ranges {
+    let link = model::link_local(Family::V6);
+    let nets: Vec<IpNet> = sender.subnets.iter().map(IpNet::trunc).chain([link]).collect();
+    let range = |net: &IpNet| {
+        let key = |address| segment(&sender.bridge).address(address);
+        (
+            of(&SUBNETS, net.addr()),
+            Between { first: key(net.network()), last: key(net.broadcast()) },
+        )
+    };
+    IpNet::aggregate(&nets).iter().map(range).collect()
+}
+
+fn segment(bridge: &IfName) -> Tuple {
+    Tuple::new().mark_between(number_of(bridge))
+}
+
+/// Whether all of them are there, by themselves or in others.
+pub(super) fn are_there(socket: &mut Socket, sender: &Sender) -> Result<bool> {
+    let wanted = wanted(sender);
+    let keys: Vec<_> =
+        wanted.iter().map(|(set, range)| (*set, Element::of(range.first.clone()))).collect();
+    let keys: Vec<_> = keys.iter().map(|(set, element)| (*set, element)).collect();
+    // One that is in another is found by the first address of that one.
+    if nft::find(socket, TABLE, &keys)?.len() == wanted.len() {
+        return Ok(true);
+    }
+    Ok(missing(socket, sender)?.is_empty())
+}
+
+/// Those that are in no other one.
+fn missing(socket: &mut Socket, sender: &Sender) -> Result<Ranges> {
+    let mut missing = wanted(sender);
+    for set in SUBNETS {
+        let there = nft::between(socket, TABLE, set.name)?;
+        let is_in = |wanted: &Between| {
+            there.iter().any(|it| it.first <= wanted.first && wanted.last <= it.last)
+        };
+        missing.retain(|(name, wanted)| *name != set.name || !is_in(wanted));
+    }
+    Ok(missing)
+}
+
+/// Removes those that are in ones that are missing: the kernel takes none that overlap. Returns what is missing.
+pub(super) fn make_room(socket: &mut Socket, sender: &Sender) -> Result<Ranges> {
+    let missing = missing(socket, sender)?;
+    let mut transaction = Transaction::new();
+    for set in SUBNETS {
+        let there = nft::between(socket, TABLE, set.name)?;
+        for (name, wanted) in missing.iter().filter(|(name, _)| *name == set.name) {
+            let is_in = |it: &&Between| wanted.first <= it.first && it.last <= wanted.last;
+            for range in there.iter().filter(is_in) {
+                transaction.delete_between(TABLE, name, range, sender.about("widening"));
+            }
+        }
+    }
+    // Another one was faster, maybe with the same.
+    transaction.commit(socket)?.except(netlink::Errno::NOENT).into_result()?;
+    Ok(missing)
+}
+
+/// Takes out those of a bridge.
+pub(super) fn forget(
+    socket: &mut Socket,
+    transaction: &mut Transaction,
+    bridge: &IfName,
+) -> Result<()> {
+    let segment = segment(bridge);
+    for set in SUBNETS {
+        for range in nft::between(socket, TABLE, set.name)? {
+            if range.first.bytes().starts_with(segment.bytes()) {
+                let about = format!("removing a subnet of {bridge} ({TABLE})");
+                transaction.delete_between(TABLE, set.name, &range, about);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts all of them into a table that is made anew.
+pub(super) fn keep(socket: &mut Socket, transaction: &mut Transaction) -> Result<()> {
+    for set in SUBNETS {
+        for range in nft::between(socket, TABLE, set.name)? {
+            transaction.add_between(TABLE, set.name, &range, format!("making {TABLE} anew"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::spoof::{self, Bound};
+    use crate::filter::tests::space::Space;
+
+    fn sender(port: &str, subnet: &str) -> Sender {
+        Sender {
+            owner: format!("attachment-{port}").parse().unwrap(),
+            port: port.parse().unwrap(),
+            bridge: "br0".parse().unwrap(),
+            mac: "02:00:00:00:00:02".parse().unwrap(),
+            addresses: vec!["10.1.2.7".parse().unwrap()],
+            of_link: Vec::new(),
+            gateways: vec!["10.1.2.1".parse().unwrap()],
+            subnets: vec![subnet.parse().unwrap()],
+            bound: Bound::No,
+            is_machine: false,
+        }
+    }
+
+    #[test]
+    fn of_subnets_in_each_other_there_is_the_widest() {
+        let space = Space::new();
+        let mut socket = space.netns.enter(Socket::netfilter).unwrap().unwrap();
+        let (wide, narrow) = (sender("port0", "10.1.0.0/16"), sender("port1", "10.1.0.0/24"));
+        for [first, second] in [[&wide, &narrow], [&narrow, &wide]] {
+            spoof::install(&mut socket, first).unwrap();
+            spoof::install(&mut socket, second).unwrap();
+            let listed = space.run("nft list set bridge spoke subnets4");
+            assert!(listed.contains(". 10.1.0.0/16 }"), "{listed}");
+            for sender in [first, second] {
+                assert!(!spoof::restore(&mut socket, sender).unwrap());
+            }
+            spoof::forget_bridge(&mut socket, &wide.bridge).unwrap();
+            let listed = space.run("nft list set bridge spoke subnets4");
+            assert!(!listed.contains("10.1"), "{listed}");
+            space.run("nft flush ruleset");
+        }
+    }
+}
