@@ -466,6 +466,10 @@ impl Linux {
 
 impl Drop for Linux {
     fn drop(&mut self) {
+        if self.life == Life::Short && process::orphans_are_reaped() {
+            // Without a child the process closes it itself, and waits.
+            let _ = netlink::reap(&[], self.policy.take_socket());
+        }
         let announced = self.announced.get_mut();
         if announced.is_empty() {
             return;

@@ -13,7 +13,7 @@ mod routers;
 
 use model::{Family, IfName, Result};
 use netlink::nft::Policy;
-use netlink::{HostLock, Link, Links, Socket, nft, sysctl};
+use netlink::{At, HostLock, Link, Links, Parameters, Socket, nft, sysctl};
 
 use crate::filter;
 use crate::filter::transit::{self, Entry};
@@ -23,18 +23,20 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Makes the host forward packets of this family.
 pub(crate) fn turn_on(family: Family, route: &mut Socket, lock: &HostLock) -> Result<()> {
-    if sysctl::read(of_all(family))? != "1" {
+    if !is_on(family, route)? {
         return lock.with(|| turn_on_first(family, route));
     }
-    let memory = Memory::read();
-    if memory == Memory::default() {
+    let reported = Reported::read();
+    if reported.memory == Memory::default() {
         return Ok(());
     }
     let mut filter = Socket::netfilter()?;
-    if !is_marked(family) && transit::has(&mut filter, &Entry::Family(family))? {
+    let mut is_marked = reported.is_marked(family);
+    if !is_marked && transit::has(&mut filter, &Entry::Family(family))? {
         lock.with(|| settle(&mut filter))?;
+        is_marked = Reported::read().is_marked(family);
     }
-    match is_ours(family, memory) {
+    match is_marked || reported.memory.has_started(family) {
         true => restore_missing(&mut filter).map(drop),
         false => Ok(()),
     }
@@ -99,12 +101,13 @@ pub(crate) fn is_turned_on() -> bool {
 
 /// Finishes a dead process's change, and drops the mark where an administrator took over. The caller has the lock.
 pub(crate) fn settle(filter: &mut Socket) -> Result<()> {
-    let memory = Memory::read();
+    let mut route = Socket::route()?;
+    let reported = Reported::by(&mut route);
     let mut remains = false;
     for family in FAMILIES {
-        let is_ours = is_ours(family, memory);
+        let is_ours = reported.is_ours(family, &mut route);
         remains |= is_ours;
-        if is_ours && !is_marked(family) {
+        if is_ours && !reported.is_marked(family) {
             mark(family)?;
         }
         if !is_ours && transit::has(filter, &Entry::Family(family))? {
@@ -220,11 +223,11 @@ impl Memory {
     const PARAMETER: &str = "net/ipv4/conf/lo/tag";
     const BITS: u32 = 2;
 
-    /// One that cannot be read is none: then nothing can be turned on.
     fn read() -> Self {
-        let reported =
-            sysctl::read(Self::PARAMETER).ok().and_then(|reported| reported.parse::<u32>().ok());
-        let number = reported.unwrap_or_default();
+        Reported::read().memory
+    }
+
+    fn of(number: u32) -> Self {
         Self { last: number >> Self::BITS, started: number & ((1 << Self::BITS) - 1) }
     }
 
@@ -282,17 +285,48 @@ pub fn exposed() -> Result<Option<Vec<Exposed>>> {
 
 /// The families in which Spoke turned it on, and no other program did since.
 pub(crate) fn ours() -> Vec<Family> {
-    let memory = Memory::read();
-    FAMILIES.into_iter().filter(|family| is_ours(*family, memory)).collect()
+    let Ok(mut route) = Socket::route() else { return Vec::new() };
+    let reported = Reported::by(&mut route);
+    FAMILIES.into_iter().filter(|family| reported.is_ours(*family, &mut route)).collect()
 }
 
-fn is_ours(family: Family, memory: Memory) -> bool {
-    let is_on = || sysctl::read(of_all(family)).is_ok_and(|on| on == "1");
-    memory != Memory::default() && (is_marked(family) || memory.has_started(family)) && is_on()
+/// Of a family that the kernel lacks, the error of its file says so.
+fn is_on(family: Family, route: &mut Socket) -> Result<bool> {
+    match route.forwards(family)? {
+        Some(on) => Ok(on),
+        None => sysctl::read(of_all(family)).map(|on| on == "1"),
+    }
 }
 
-fn is_marked(family: Family) -> bool {
-    sysctl::read(of_loopback(family)).is_ok_and(|on| on == "0")
+/// What the loopback device says of both families, read at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reported {
+    memory: Memory,
+    parameters: Parameters,
+}
+
+impl Reported {
+    /// The index of the loopback device in every namespace (`LOOPBACK_IFINDEX`).
+    const LOOPBACK: At<'static> = At::Index(1);
+
+    fn read() -> Self {
+        Socket::route().map(|mut route| Self::by(&mut route)).unwrap_or_default()
+    }
+
+    /// What cannot be read says nothing: then nothing can be turned on.
+    fn by(route: &mut Socket) -> Self {
+        let parameters = route.parameters(Self::LOOPBACK).ok().flatten().unwrap_or_default();
+        Self { memory: Memory::of(parameters.tag), parameters }
+    }
+
+    fn is_ours(&self, family: Family, route: &mut Socket) -> bool {
+        let is_meant = self.is_marked(family) || self.memory.has_started(family);
+        self.memory != Memory::default() && is_meant && is_on(family, route).is_ok_and(|on| on)
+    }
+
+    fn is_marked(&self, family: Family) -> bool {
+        self.parameters.forwards(family) == Some(false)
+    }
 }
 
 fn of_all(family: Family) -> String {

@@ -320,10 +320,20 @@ impl Policy {
 
     /// Removes the elements, and what they were the last to need; the `rest` stays.
     fn take_out(&self, elements: &Elements, rest: Option<&Elements>) -> Result<()> {
+        let at_once = |socket: &mut _| filter::counted::drop_with_elements(socket, elements, rest);
+        let uncounted = match self.if_there(at_once) {
+            Ok(()) => Ok(()),
+            Err(_) => self.take_out_apart(elements, rest)?,
+        };
+        self.close_loopback(elements).and(uncounted)
+    }
+
+    /// The same where what counts keeps failing, and says how: the elements go all the same.
+    fn take_out_apart(&self, elements: &Elements, rest: Option<&Elements>) -> Result<Result<()>> {
         // First: a process that is killed between the two leaves the elements, by which the counters are found.
         let uncounted = self.if_there(|socket| filter::counted::drop(socket, elements, rest));
         self.if_there(|socket| filter::remove(socket, elements))?;
-        self.close_loopback(elements).and(uncounted)
+        Ok(uncounted)
     }
 
     /// Names the first part that is missing.

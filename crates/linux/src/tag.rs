@@ -3,7 +3,7 @@
 //! holds the lock on the namespace between reading and writing.
 
 use model::{IfName, Result};
-use netlink::sysctl;
+use netlink::{At, Parameters, Socket, sysctl};
 
 use crate::identity::GROUP;
 
@@ -41,9 +41,12 @@ impl Tag {
 
     /// `None` where another program uses the number. An interface that is gone has the first state.
     pub(crate) fn read(interface: &IfName) -> Option<Self> {
-        let Ok(text) = sysctl::read(parameter(interface)) else { return Some(Self::default()) };
-        let number: u32 = text.parse().ok()?;
-        Self::ALL.iter().find(|(its, _)| *its == number).map(|(_, tag)| *tag)
+        Self::of(&read(interface).unwrap_or_default())
+    }
+
+    /// The same of parameters that were read.
+    pub(crate) fn of(parameters: &Parameters) -> Option<Self> {
+        Self::ALL.iter().find(|(its, _)| *its == parameters.tag).map(|(_, tag)| *tag)
     }
 
     /// Another program's number is not replaced: the caller has read this interface's tag.
@@ -55,6 +58,11 @@ impl Tag {
         let number = found.map_or(0, |(number, _)| *number);
         sysctl::write(parameter(interface), &number.to_string())
     }
+}
+
+/// The interface's parameters; `None` where it is gone, or has none.
+pub(crate) fn read(interface: &IfName) -> Option<Parameters> {
+    Socket::route().and_then(|mut socket| socket.parameters(At::Name(interface))).ok().flatten()
 }
 
 fn parameter(interface: &IfName) -> String {

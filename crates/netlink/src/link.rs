@@ -27,7 +27,7 @@ pub use vxlan::NewVxlan;
 
 pub(crate) const NEW: u16 = 16;
 pub(crate) const DELETE: u16 = 17;
-const GET: u16 = 18;
+pub(crate) const GET: u16 = 18;
 
 /// Length of `struct ifinfomsg`.
 pub(crate) const INFO: usize = 16;
@@ -76,7 +76,7 @@ pub(crate) mod iff {
 }
 
 /// `RTEXT_FILTER_SKIP_STATS`: counters are not needed.
-const SKIP_STATS: u32 = 8;
+pub(crate) const SKIP_STATS: u32 = 8;
 
 /// Which link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +88,14 @@ pub enum At<'a> {
 }
 
 impl At<'_> {
-    fn index(self) -> u32 {
+    pub(crate) fn index(self) -> u32 {
         match self {
             At::Index(index) => index,
             At::Name(_) => 0,
         }
     }
 
-    fn name(self, request: &mut Request<'_>) {
+    pub(crate) fn name(self, request: &mut Request<'_>) {
         if let At::Name(name) = self {
             request.text(ifla::IFNAME, name.as_str());
         }

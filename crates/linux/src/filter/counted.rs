@@ -171,11 +171,33 @@ pub(crate) fn drop(
     if unwanted.is_empty() {
         return Ok(());
     }
+    take_out(socket, (elements, &unwanted), |_, _| Ok(()))
+}
+
+/// As [`drop`], and what leads to the ports with them, in one transaction: a process that is killed leaves both or none.
+pub(crate) fn drop_with_elements(
+    socket: &mut Socket,
+    elements: &Elements,
+    rest: Option<&Elements>,
+) -> Result<()> {
+    match without(elements, rest)?.as_slice() {
+        [] => super::remove(socket, elements),
+        unwanted => take_out(socket, (elements, unwanted), |socket, transaction| {
+            super::elements::plan_removal(socket, elements, transaction)
+        }),
+    }
+}
+
+fn take_out(
+    socket: &mut Socket,
+    (elements, unwanted): (&Elements, &[Led]),
+    also: impl Fn(&mut Socket, &mut Transaction) -> Result<()>,
+) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let mut users: BTreeMap<_, _> =
             nft::users_of_counters(socket, TABLE)?.into_iter().collect();
         let mut transaction = Transaction::new();
-        for (index, there) in found(socket, &unwanted)? {
+        for (index, there) in found(socket, unwanted)? {
             let Some((map, element)) = unwanted.get(index).filter(|it| it.1 == there) else {
                 continue;
             };
@@ -183,7 +205,8 @@ pub(crate) fn drop(
             let users = element.counter.as_ref().and_then(|counter| users.get_mut(counter));
             users.into_iter().for_each(|users| *users = users.saturating_sub(1));
         }
-        let is_last = forget(&mut transaction, &unwanted, users);
+        let is_last = forget(&mut transaction, unwanted, users);
+        also(socket, &mut transaction)?;
         // BUSY: another process has led to a counter meanwhile.
         if settled(transaction.commit(socket), |failure| {
             matches!(failure.errno, Errno::NOENT | Errno::BUSY)

@@ -308,7 +308,20 @@ fn yields(
 /// # Errors
 /// Where the process may not change the table; [`Kind::TryAgain`] if others keep changing it.
 pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
-    take_out(socket, elements, |there, _| there.comment.as_ref() == Some(&elements.owner.0))
+    take_out(socket, elements, is_owned(elements))
+}
+
+/// Adds what [`remove`] does to a transaction. ENOENT: another process is removing them too.
+pub(super) fn plan_removal(
+    socket: &mut Socket,
+    elements: &Elements,
+    transaction: &mut Transaction,
+) -> Result<()> {
+    plan(socket, &elements.listed(), is_owned(elements), transaction)
+}
+
+fn is_owned(elements: &Elements) -> impl Fn(&Element, &Listed<'_>) -> bool {
+    |there, _| there.comment.as_ref() == Some(&elements.owner.0)
 }
 
 /// As [`remove`], of those alone that lead where these do.
@@ -327,19 +340,28 @@ fn take_out(
     let unwanted = elements.listed();
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::new();
-        for (index, there) in found(socket, &unwanted)? {
-            let Some(listed) = unwanted.get(index) else { continue };
-            if is_one(&there, listed) {
-                let about = listed.about("removing");
-                transaction.delete_element(TABLE, listed.set, &there, about);
-            }
-        }
+        plan(socket, &unwanted, &is_one, &mut transaction)?;
         // ENOENT: another process is removing them too.
         if ruleset::settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
             return Ok(());
         }
     }
     Err(Error::try_again(format!("the elements of {} in {TABLE} keep changing", elements.owner)))
+}
+
+fn plan(
+    socket: &mut Socket,
+    unwanted: &[Listed<'_>],
+    is_one: impl Fn(&Element, &Listed<'_>) -> bool,
+    transaction: &mut Transaction,
+) -> Result<()> {
+    for (index, there) in found(socket, unwanted)? {
+        let Some(listed) = unwanted.get(index) else { continue };
+        if is_one(&there, listed) {
+            transaction.delete_element(TABLE, listed.set, &there, listed.about("removing"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether all elements are present, with their owner, and the table is complete.

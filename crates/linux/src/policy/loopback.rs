@@ -16,7 +16,7 @@ use super::Policy;
 use super::wanted::uses_table;
 use crate::filter::{self, Elements, loopback};
 use crate::plan::gateway::is_gateway;
-use crate::tag::{Localnet, Tag};
+use crate::tag::{self, Localnet, Tag};
 
 impl Policy {
     /// Lets packets from this host's loopback addresses reach the container, once its elements are in
@@ -81,10 +81,11 @@ fn is_at_loopback(port: &PortMap) -> bool {
     }
 }
 
-/// The number is read first: who writes [`Localnet::Leaving`] looks afterwards whether somebody came.
+/// Both are read at once: who writes [`Localnet::Leaving`] looks afterwards whether somebody came.
 fn open(interface: &IfName, lock: &HostLock, is_counted: &dyn Fn() -> bool) -> Result<()> {
-    let is_leaving = Tag::read(interface).is_some_and(|tag| tag.localnet == Localnet::Leaving);
-    match !is_leaving && is_open(interface) {
+    let there = tag::read(interface).unwrap_or_default();
+    let is_leaving = Tag::of(&there).is_some_and(|tag| tag.localnet == Localnet::Leaving);
+    match !is_leaving && there.route_localnet {
         true => Ok(()),
         false => lock.with(|| open_first(interface, is_counted())),
     }
@@ -93,8 +94,9 @@ fn open(interface: &IfName, lock: &HostLock, is_counted: &dyn Fn() -> bool) -> R
 /// Where that can neither be set nor is so already, the ports cannot be reached as they are promised
 /// to be: an error, as with the reference plugin.
 fn open_first(interface: &IfName, is_counted: bool) -> Result<()> {
-    let is_open = is_open(interface);
-    if let Some(tag) = Tag::read(interface) {
+    let there = tag::read(interface).unwrap_or_default();
+    let is_open = there.route_localnet;
+    if let Some(tag) = Tag::of(&there) {
         let is_new = tag.localnet == Localnet::Unused && is_counted && !is_open;
         if is_new || tag.localnet == Localnet::Leaving {
             // Where that cannot be written, the parameter cannot either, and that error says more.
@@ -127,10 +129,6 @@ fn close(interface: &IfName, is_used: &dyn Fn() -> Result<bool>) -> Result<()> {
 /// Whether what was set is set back.
 fn is_known(interface: &IfName) -> bool {
     Tag::read(interface).is_some_and(|tag| tag.localnet != Localnet::Unused)
-}
-
-fn is_open(interface: &IfName) -> bool {
-    sysctl::read(parameter(interface, PARAMETER)).is_ok_and(|value| value != "0")
 }
 
 const PARAMETER: &str = "route_localnet";

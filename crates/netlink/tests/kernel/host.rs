@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::process::Command;
 
-use model::Kind;
+use model::{Family, Kind};
 use netlink::conntrack::Flow;
 use netlink::conntrack::selected::Led;
 use netlink::conntrack::tracked::Tracked;
@@ -12,6 +12,45 @@ use netlink::wire::Batch;
 use netlink::{At, Change, Netns, Socket, conntrack, sysctl};
 
 use crate::{elsewhere, isolated};
+
+/// Whichever way they were written.
+#[test]
+fn parameters_of_devices_are_those_of_their_files() {
+    isolated(|| {
+        let mut socket = Socket::route().unwrap();
+        let lo = crate::name("lo");
+        for (key, value) in [
+            ("net/ipv4/conf/lo/tag", "1936748395"),
+            ("net/ipv4/conf/lo/forwarding", "0"),
+            ("net/ipv4/conf/lo/route_localnet", "1"),
+            ("net/ipv6/conf/lo/forwarding", "1"),
+        ] {
+            for family in [Family::V4, Family::V6] {
+                let (number, path) = match family {
+                    Family::V4 => (4, "net/ipv4/ip_forward"),
+                    Family::V6 => (6, "net/ipv6/conf/all/forwarding"),
+                };
+                sysctl::write(path, if number == 4 { "1" } else { "0" }).unwrap();
+                assert_eq!(socket.forwards(family).unwrap(), Some(number == 4));
+                sysctl::write(path, if number == 4 { "0" } else { "1" }).unwrap();
+                assert_eq!(socket.forwards(family).unwrap(), Some(number == 6));
+            }
+            sysctl::write(key, value).unwrap();
+            let read = |key: &str| sysctl::read(key).unwrap();
+            let there = socket.parameters(At::Name(&lo)).unwrap().unwrap();
+            assert_eq!(Some(there), socket.parameters(At::Index(1)).unwrap());
+            assert_eq!(there.tag.to_string(), read("net/ipv4/conf/lo/tag"));
+            let is_on = |on: bool| u8::from(on).to_string();
+            let localnet = "net/ipv4/conf/lo/route_localnet";
+            assert_eq!(is_on(there.route_localnet), read(localnet));
+            for (family, version) in [(Family::V4, "ipv4"), (Family::V6, "ipv6")] {
+                let forwards = there.forwards(family).unwrap();
+                assert_eq!(is_on(forwards), read(&format!("net/{version}/conf/lo/forwarding")));
+            }
+        }
+        assert_eq!(socket.parameters(At::Name(&crate::name("absent"))).unwrap(), None);
+    });
+}
 
 #[test]
 fn a_namespace_is_entered_and_left() {
