@@ -46,6 +46,9 @@ const LONGEST: usize = 50_000;
 /// Matches of iptables that are mostly understood: another part of the rule is not.
 const UNDERSTOOD: [&str; 6] = ["comment", "conntrack", "addrtype", "devgroup", "tcp", "udp"];
 
+/// What is not understood otherwise, and writes no register: limits, and sets that learn who sent.
+const WRITE_NOTHING: [&str; 5] = ["limit", "connlimit", "quota", "dynset", "objref"];
+
 /// The ends that are possible, and whether it may also go on behind the chain.
 #[derive(Default)]
 struct Ends {
@@ -320,8 +323,9 @@ impl<'a> Run<'a> {
                 (xt::matches((name, *revision, info), self.packet, &mut ask), None)
             }
             Step::Other(name) => {
-                // It may write any register.
-                *registers = [None; RegisterPlace::COUNT];
+                if !WRITE_NOTHING.contains(&name.as_str()) {
+                    *registers = [None; RegisterPlace::COUNT];
+                }
                 if name == "meta" || name == "ct" {
                     self.packet.mark = None;
                 }

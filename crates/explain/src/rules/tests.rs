@@ -268,6 +268,28 @@ fn marks_are_set_where_that_is_sure() {
     assert_eq!(mark(compared), None);
 }
 
+/// `update @seen { ip saddr limit rate over 10/second } tcp dport 81 drop`, and `limit rate 10/second`.
+#[test]
+fn what_was_sent_before_decides_nothing_of_other_packets() {
+    let passes_with = |name: &str, number: u16, end: Decision| {
+        // The port is compared behind the limit, which leaves what was loaded.
+        let load = Step::Payload { base: Header::Transport, offset: 2, length: 2, into: AT };
+        let same = Step::Compare(AT, 0, number.to_be_bytes().to_vec());
+        let rule = vec![load, Step::Other(name.to_owned()), same, decide(end)];
+        let list = Rules::new(vec![chain("f", Some(false))], rules("f", vec![rule]), Vec::new());
+        let mut kernel = Fake { rules: Rc::new(list), ..Fake::default() };
+        let (from, to) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
+        let mut packet = Packet::new(from, to, Carried::Tcp(80));
+        passes(&judge(&mut kernel, Space::HOST, Point::FORWARD, &mut packet).unwrap())
+    };
+    for name in ["limit", "dynset", "connlimit"] {
+        assert!(passes_with(name, 81, Decision::Drop), "{name}: another port");
+        assert!(passes_with(name, 80, Decision::Accept), "{name}: the same either way");
+        assert!(!passes_with(name, 80, Decision::Drop), "{name}: it depends");
+    }
+    assert!(!passes_with("numgen", 81, Decision::Drop));
+}
+
 /// `iptables -o sp-+ -m devgroup --dst-group 7`, and what it is not.
 #[test]
 fn groups_of_interfaces_are_understood() {
