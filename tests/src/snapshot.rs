@@ -40,15 +40,8 @@ impl Snapshot {
     /// What `world` holds now. The host's namespace is called `host`.
     #[track_caller]
     pub fn of(world: &World) -> Self {
-        let script = format!(
-            "for tool in ip nft iptables-save; do command -v $tool >/dev/null; done\n\
-             observe=$(cat <<'OBSERVE'\n{OBSERVE}\nOBSERVE\n)\n\
-             echo @@host; bash -c \"$observe\"\n\
-             for space in /run/netns/*; do nsenter --net=$space true 2>/dev/null || continue\n\
-             echo @@${{space##*/}}; nsenter --net=$space bash -c \"$observe\"; done"
-        );
         let mut snapshot = Self::default();
-        for space in world.sh(&script).split("@@").skip(1) {
+        for space in world.sh(OBSERVE).split("@@").skip(1) {
             let (name, text) = space.split_once('\n').expect("a name line");
             snapshot.space(name, text);
         }
@@ -67,18 +60,20 @@ impl Snapshot {
     fn space(&mut self, space: &str, text: &str) {
         for section in text.split("\n@").map(|part| part.trim_start_matches('@')) {
             let (name, body) = section.split_once('\n').unwrap_or((section, ""));
-            let lines = match name {
-                "link" => self.links(space, body),
-                "address" => addresses(body),
-                "route" | "route6" | "rule" | "rule6" => objects(body),
-                "nft" => nft(body),
-                "iptables" | "ip6tables" => iptables(body),
-                "qdisc" => qdiscs(body),
-                "vlans" => array(body).iter().map(Value::to_string).collect(),
-                _ => sysctls(body),
+            let parts = match name {
+                "link" => vec![(name, self.links(space, body))],
+                "inet" => family(["route", "rule"], body),
+                "inet6" => family(["route6", "rule6"], body),
+                "nft" => vec![(name, nft(body))],
+                "iptables" | "ip6tables" => vec![(name, iptables(body))],
+                "qdisc" => vec![(name, qdiscs(body))],
+                "vlans" => vec![(name, array(body).iter().map(Value::to_string).collect())],
+                _ => vec![(name, sysctls(body))],
             };
-            let lines = lines.into_iter().filter(|line| !line.is_empty());
-            self.lines.extend(lines.map(|line| format!("{space} {name} {line}")));
+            for (name, lines) in parts {
+                let lines = lines.into_iter().filter(|line| !line.is_empty());
+                self.lines.extend(lines.map(|line| format!("{space} {name} {line}")));
+            }
         }
     }
 
@@ -186,6 +181,13 @@ fn remove(object: &mut Value, keys: &[&str]) {
     if let Some(object) = object.as_object_mut() {
         object.retain(|key, _| !keys.contains(&key.as_str()));
     }
+}
+
+/// A line each: addresses, routes and rules of one family.
+fn family<'a>([routes, rules]: [&'a str; 2], body: &str) -> Vec<(&'a str, Vec<String>)> {
+    let mut said = body.lines();
+    let mut next = || said.next().unwrap_or_default();
+    vec![("address", addresses(next())), (routes, objects(next())), (rules, objects(next()))]
 }
 
 /// Link-local addresses come by themselves, when the kernel has time.
