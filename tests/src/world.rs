@@ -49,7 +49,7 @@ impl World {
     pub fn on(plugins: &Plugins, base: &Base) -> Self {
         let mut first = Command::new("unshare")
             .args(["--mount", "--net", "--pid", "--fork", "--propagation", "private"])
-            .args(["bash", "-c", SCRIPT, "world"])
+            .args(["busybox", "sh", "-c", SCRIPT, "world"])
             .arg(plugins.dir())
             .arg(base.root.as_deref().unwrap_or(Path::new("/")))
             .args(base.programs.as_deref())
