@@ -27,7 +27,7 @@ fn sandboxes_of_a_network_find_each_other() {
         bed.hosts("db"),
         ["10.71.2.7 db sql", "fd71::7 db sql", "10.71.2.9 web", "fd71::9 web"]
     );
-    bed.world.sh("echo >/world/go; while [ -d /proc/$(cat /world/pid) ]; do :; done");
+    bed.world.sh("echo >/world/go; while [ -d /proc/$(cat /world/pid) ]; do sleep 0.05; done");
     let found = bed.world.sh("cat /world/found");
     assert!(found.contains("fd71::7") && found.contains("sql"), "{found}");
     bed.world.sh("ip netns exec web ping -c 1 -W 5 sql");
@@ -118,7 +118,7 @@ fn only_named_namespaces_have_files() {
     let bed = Bed::new(&["web"]);
     bed.world.sh(
         "unshare --net sleep 1000 >/dev/null 2>&1 </dev/null & echo $! >/world/pid; while [ \"$(readlink /proc/$!/ns/net)\" = \
-                  \"$(readlink /proc/self/ns/net)\" ]; do :; done",
+                  \"$(readlink /proc/self/ns/net)\" ]; do sleep 0.05; done",
     );
     bed.spoke("network connect --alias anon front web");
     bed.spoke("network connect --container nameless --alias n1 front $(cat /world/pid)");

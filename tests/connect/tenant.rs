@@ -127,7 +127,8 @@ fn tenants_leave_and_publish_ports_by_the_gateway_network() {
             &name,
             &format!("sh -c '(echo {tenant} | busybox nc -l -p 80) >/dev/null 2>&1 &'"),
         );
-        let listens = "until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done";
+        let listens =
+            "until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done";
         bed.inside(&name, &format!("bash -c \"{listens}\""));
         let gateway = bed.inside(&name, "ip -4 -o address show dev eth1");
         assert!(!gateway.contains("10.0.0."), "{gateway}");

@@ -58,7 +58,7 @@ fn a_rival_is_answered_less_and_less_often() {
     rival.end(&world);
     // It is put back once more, and stays.
     world.sh(
-        "timeout 60 sh -c 'until nft list table inet spoke 2>/dev/null | grep -q 8080; do :; done'",
+        "timeout 60 sh -c 'until nft list table inet spoke 2>/dev/null | grep -q 8080; do sleep 0.05; done'",
     );
     let events = world.sh("/opt/cni/bin/spoke events");
     let reported: Vec<_> = events.lines().filter(|line| line.contains(" contested ")).collect();

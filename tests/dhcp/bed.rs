@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, process, thread};
+use std::{env, process};
 
 /// Nothing takes longer, however busy the machine is.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -170,6 +170,6 @@ pub(crate) fn wait(is: impl Fn() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !is() {
         assert!(Instant::now() < deadline, "it does not come to pass");
-        thread::yield_now();
+        tests::glance();
     }
 }

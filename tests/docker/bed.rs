@@ -180,7 +180,9 @@ impl Bed {
     /// Waits until `script` succeeds in the world: for what others do when they come to it.
     #[track_caller]
     pub(crate) fn until(&self, script: &str) {
-        let done = self.world().try_sh(&format!("timeout 20 bash -c 'until {script}; do :; done'"));
+        let done = self
+            .world()
+            .try_sh(&format!("timeout 20 bash -c 'until {script}; do sleep 0.05; done'"));
         assert_eq!(done.status, 0, "never: {script}\n{}", self.world().logs());
     }
 

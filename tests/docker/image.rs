@@ -7,7 +7,8 @@ use crate::bed::Bed;
 const PLACES: &str = "-v /run/docker:/run/docker:rslave -v /var/run/docker.sock:/var/run/docker.sock \
                       -v /run/spoke:/run/spoke -v /var/lib/spoke:/var/lib/spoke";
 const RIGHTS: &str = "--privileged --network host --pid host --restart always";
-const ANSWERS: &str = "timeout 30 bash -c 'until /opt/cni/bin/spoke docker status; do :; done' >&2";
+const ANSWERS: &str =
+    "timeout 30 bash -c 'until /opt/cni/bin/spoke docker status; do sleep 0.05; done' >&2";
 
 #[test]
 fn the_daemon_runs_out_of_its_image_28_5() {

@@ -31,7 +31,8 @@ fn stays_shut(engine: &Engine) {
     let address = address.trim();
     for port in [80, 81] {
         let serves = format!("exec 3<>/dev/tcp/{address}/{port}");
-        world.sh(&format!("timeout 20 bash -c 'until ({serves}) 2>/dev/null; do :; done'"));
+        world
+            .sh(&format!("timeout 20 bash -c 'until ({serves}) 2>/dev/null; do sleep 0.05; done'"));
     }
     let rules = || world.sh("iptables-save; nft list ruleset");
     // Spoke's daemon hears of Docker's chains within a second, and this is within ten.
@@ -81,7 +82,9 @@ fn dockers_own_bridge_stays_shut(release: Release) {
     let world = engine.world();
     world.sh(BOOT);
     let _serve = Serve::start(world, &[]);
-    world.sh("timeout 20 sh -c 'until ip -o link show type bridge | grep -q .; do :; done'");
+    world.sh(
+        "timeout 20 sh -c 'until ip -o link show type bridge | grep -q .; do sleep 0.05; done'",
+    );
     assert_eq!(world.sh(FORWARDS), "0\n", "without a container");
     engine.start(&[]);
     stays_shut(&engine);

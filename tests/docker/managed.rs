@@ -51,7 +51,7 @@ impl Managed {
     /// Waits until `script` succeeds in the world.
     #[track_caller]
     pub(crate) fn until(&self, script: &str) {
-        let script = format!("timeout 30 bash -c 'until {script}; do :; done'");
+        let script = format!("timeout 30 bash -c 'until {script}; do sleep 0.05; done'");
         let done = self.engine.world().try_sh(&script);
         assert_eq!(done.status, 0, "never: {script}\n{}", self.engine.log());
     }

@@ -19,7 +19,7 @@ ip -n lan route add default via 192.0.2.1";
 /// It answers once its rules are loaded.
 const IS_READY: &str = "timeout 30 sh -c 'until dbus-send --system --print-reply \
     --dest=org.fedoraproject.FirewallD1 /org/fedoraproject/FirewallD1 \
-    org.fedoraproject.FirewallD1.getDefaultZone >/dev/null 2>&1; do :; done'";
+    org.fedoraproject.FirewallD1.getDefaultZone >/dev/null 2>&1; do sleep 0.05; done'";
 
 pub(crate) fn world() -> World {
     let world = World::new(&Plugins::subject());
@@ -51,7 +51,8 @@ pub(crate) fn interfaces(world: &World, zone: &str) -> String {
 /// Says something at port 80 in a namespace to whoever connects first.
 #[track_caller]
 pub(crate) fn listen(world: &World, netns: &str) {
-    let listens = "until grep -q \":0050 .* 0A \" /proc/net/tcp /proc/net/tcp6; do :; done";
+    let listens =
+        "until grep -q \":0050 .* 0A \" /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done";
     let script = format!("(echo hello | busybox nc -l -p 80) >/dev/null 2>&1 & {listens}");
     world.sh(&format!("ip netns exec {netns} sh -c '{script}'"));
 }
@@ -83,7 +84,7 @@ fn containers_get_out() {
     assert_eq!(interfaces(&world, "trusted"), "");
     // Where it is stopped its rules are gone, and nobody is asked.
     world.sh("firewall-cmd --zone=trusted --list-all; pkill -x firewalld; \
-        timeout 20 sh -c 'while nft list table inet firewalld >/dev/null 2>&1; do :; done'");
+        timeout 20 sh -c 'while nft list table inet firewalld >/dev/null 2>&1; do sleep 0.05; done'");
     spoke(&world, &format!("create --subnet {SUBNET} net"));
     spoke(&world, "connect net one --container one --publish 8080:80");
     works(&world);
@@ -98,12 +99,13 @@ fn a_restart_of_firewalld_is_healed() {
     works(&world);
     world.sh("firewall-cmd --reload");
     works(&world);
-    world.sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do :; done'");
+    world
+        .sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do sleep 0.05; done'");
     world.sh("firewalld --nopid");
     world.sh(IS_READY);
     world.sh(&format!(
         "timeout 20 sh -c 'until firewall-cmd --zone=trusted --list-interfaces | grep -q {bridge}; \
-         do :; done'"
+         do sleep 0.05; done'"
     ));
     works(&world);
 }
@@ -162,7 +164,8 @@ fn the_back_end_of_cni() {
     let refused = pod.add(&list("nowhere"));
     assert!(format!("{refused:?}").contains("INVALID_ZONE"), "{refused:?}");
     pod.del(&list("nowhere"));
-    world.sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do :; done'");
+    world
+        .sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do sleep 0.05; done'");
     let refused = pod.add(&list("trusted"));
     assert!(format!("{refused:?}").contains("firewalld does not run"), "{refused:?}");
     let deleted = pod.del(&list("trusted"));

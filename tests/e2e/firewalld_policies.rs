@@ -5,7 +5,7 @@ use tests::{Serve, World};
 use crate::firewalld::{ask, connect, interfaces, listen, spoke, works, world};
 
 /// A reload forgets in which zones interfaces are, and the daemon puts our bridge back.
-const TRUSTED: &str = "timeout 20 sh -c 'until nft list chain inet firewalld filter_FORWARD_ZONES | grep -q trusted; do :; done'";
+const TRUSTED: &str = "timeout 20 sh -c 'until nft list chain inet firewalld filter_FORWARD_ZONES | grep -q trusted; do sleep 0.05; done'";
 
 /// Makes a policy from zone to zone with this target, and waits until it holds for our bridge: firewalld leads the
 /// interfaces of a zone to a policy a moment after it has put them into the zone.
@@ -16,7 +16,7 @@ fn policy(world: &World, name: &str, zones: (&str, &str), target: &str) {
     if [zones.0, zones.1].contains(&"trusted") {
         let leads =
             format!("nft list table inet firewalld | grep -q \"name.*jump.*_policy_{name}\"");
-        world.sh(&format!("timeout 20 sh -c 'until {leads}; do :; done'"));
+        world.sh(&format!("timeout 20 sh -c 'until {leads}; do sleep 0.05; done'"));
     }
 }
 
@@ -82,7 +82,7 @@ fn policies_of_the_bridges_zone_hold() {
     works(&world);
     // The host's own services, which the zone trusts.
     let service = "(echo host | busybox nc -l -p 81) >/dev/null 2>&1 &
-        until grep -q \":0051 .* 0A \" /proc/net/tcp /proc/net/tcp6; do :; done";
+        until grep -q \":0051 .* 0A \" /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done";
     world.sh(service);
     assert_eq!(ask(&world, "one", "10.79.0.1", 81), "host");
     world.sh(service);

@@ -34,7 +34,7 @@ fn page(world: &World, port: u16) -> String {
         "exec 3<>/dev/tcp/127.0.0.1/{port} && printf \"GET / HTTP/1.0\\r\\n\\r\\n\" >&3 && cat <&3"
     );
     let all = world.sh(&format!(
-        "timeout 20 bash -c 'until timeout 2 bash -c '\\''{ask}'\\'' 2>/dev/null | grep .; do :; done'"
+        "timeout 20 bash -c 'until timeout 2 bash -c '\\''{ask}'\\'' 2>/dev/null | grep .; do sleep 0.05; done'"
     ));
     all.lines().last().unwrap_or_default().to_owned()
 }
@@ -55,7 +55,7 @@ fn compose() {
     let web = world.sh("docker ps -q --filter name=web").trim().to_owned();
     let asks = "printf \"GET /hostname HTTP/1.0\\r\\n\\r\\n\" | nc -w 5 db 5432 | grep 200";
     world.sh(&format!(
-        "timeout 20 sh -c 'until docker exec {web} sh -c '\\''{asks}'\\''; do :; done'"
+        "timeout 20 sh -c 'until docker exec {web} sh -c '\\''{asks}'\\''; do sleep 0.05; done'"
     ));
     let db = world.sh("docker ps -q --filter name=db").trim().to_owned();
     let front = world.try_sh(&format!("docker exec {db} ping -c 1 -W 1 10.70.1.1"));
@@ -64,7 +64,7 @@ fn compose() {
     assert_ne!(gone.status, 0, "{}", gone.stdout);
     sh(
         world,
-        "timeout 20 sh -c 'until spoke denied | grep evil.example | grep refused; do :; done'",
+        "timeout 20 sh -c 'until spoke denied | grep evil.example | grep refused; do sleep 0.05; done'",
     );
     let networks = sh(world, "spoke network ls --format '{{.Name}} {{.Runtime}}'");
     assert_eq!(networks.matches(" docker").count(), 2, "{networks}");
@@ -159,7 +159,7 @@ fn nspawn() {
         &world,
         "ln -s busybox /tmp/root/bin/sleep
          setsid sh /tmp/example/nspawn front web /tmp/root /bin/sleep 600 & group=$!
-         timeout 60 sh -c 'until pgrep -x -g $0 systemd-nspawn; do :; done' $group
+         timeout 60 sh -c 'until pgrep -x -g $0 systemd-nspawn; do sleep 0.05; done' $group
          kill -TERM -- -$group; ! wait $group",
     );
     assert_eq!(sh(&world, "spoke ps -q; ip netns list"), "");

@@ -32,7 +32,7 @@ fn connect(from: &str, to: &str, port: u16) -> String {
 #[track_caller]
 fn place(world: &World, name: &str) -> (String, String) {
     let known = format!("{SPOKE} ps --format \"{{{{.Name}}}}\" | grep -Eq \"(^|/){name}$\"");
-    world.sh(&format!("timeout 60 bash -c 'until {known}; do :; done'"));
+    world.sh(&format!("timeout 60 bash -c 'until {known}; do sleep 0.05; done'"));
     let shown: Value = serde_json::from_str(&world.sh(&format!("{SPOKE} ps -o json"))).unwrap();
     let is = |row: &&Value| {
         let found = row["name"].as_str().unwrap();
@@ -92,7 +92,7 @@ fn docker_cni_and_the_command_line() {
     neighbours(world);
     let (_, web) = place(world, "web");
     world.sh(&format!(
-        "timeout 20 sh -c 'until busybox wget -qO/dev/null http://{web}/bin/busybox; do :; done'"
+        "timeout 20 sh -c 'until busybox wget -qO/dev/null http://{web}/bin/busybox; do sleep 0.05; done'"
     ));
     mesh(world, &["box", "web", "pod"]);
     reaches(world, "docker/web pod 80", "true");
@@ -130,8 +130,7 @@ fn mapped_by_docker(engine: &Engine) {
         "run -d --name page --network theirs -p 8090:80 busybox /bin/busybox httpd -f -p 80 -h /",
     );
     place(world, "page");
-    let tries =
-        "bash -c 'until ip netns exec far bash -c \"</dev/tcp/192.0.2.1/8090\"; do :; done'";
+    let tries = "bash -c 'until ip netns exec far bash -c \"</dev/tcp/192.0.2.1/8090\"; do sleep 0.05; done'";
     world.sh(&format!("timeout 20 {tries}"));
     reaches(world, "outside page 80", tries);
     reaches(world, "outside host 8090", tries);

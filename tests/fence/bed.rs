@@ -137,7 +137,7 @@ impl Drop for Held {
 
 #[track_caller]
 pub(crate) fn until(world: &World, condition: &str) {
-    world.sh(&format!("timeout 60 sh -c \"until {condition}; do :; done\""));
+    world.sh(&format!("timeout 60 sh -c \"until {condition}; do sleep 0.05; done\""));
 }
 
 /// Makes the world outside, and the host's server of names there.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tests::{Etcd, Output, Plugins, Serve, World, output};
+use tests::{Etcd, Output, Plugins, Serve, World, glance, output};
 
 pub(crate) const SPOKE: &str = "/opt/cni/bin/spoke";
 const SERVER: &str = "192.0.2.100";
@@ -241,6 +241,7 @@ impl Segment {
                 return lines[at - 1].trim_start_matches(&begin).to_owned();
             }
             assert!(Instant::now() < deadline, "{host} has no block of {network}: {said}");
+            glance();
         }
     }
 
@@ -254,6 +255,7 @@ impl Segment {
                 return;
             }
             assert!(Instant::now() < deadline, "{host} does not come to {count} blocks: {said}");
+            glance();
         }
     }
 
@@ -441,6 +443,7 @@ pub(crate) fn until_equal(segment: &Segment, world: &World, network: &str, me: &
             "{me}: the book has {book:#?}\nthe kernel has {kernel:#?}\n{}",
             world.logs()
         );
+        glance();
     }
 }
 
@@ -448,7 +451,7 @@ pub(crate) fn until_equal(segment: &Segment, world: &World, network: &str, me: &
 #[track_caller]
 pub(crate) fn until_reached(world: &World, name: &str, to: &str) {
     let ping = format!("ip netns exec {name} ping -q -c 1 -W 1 {to} >/dev/null");
-    world.sh(&format!("timeout 60 sh -c 'until {ping}; do :; done'"));
+    world.sh(&format!("timeout 60 sh -c 'until {ping}; do sleep 0.05; done'"));
 }
 
 /// Waits until a script of the world succeeds.
@@ -461,6 +464,7 @@ pub(crate) fn until(world: &World, script: &str) {
             return;
         }
         assert!(Instant::now() < deadline, "{script}: {done:?}\n{}", world.logs());
+        glance();
     }
 }
 

@@ -260,6 +260,7 @@ impl Churn {
                 break;
             }
             assert!(Instant::now() < deadline, "the book has {book:#?}\ndone was {done:#?}");
+            tests::glance();
         }
         for ((host, number), known) in self.elsewhere(at, network) {
             assert_eq!(*known, held(&self.hosts[*host], network, &boxed(*number)));

@@ -111,7 +111,7 @@ fn keys_change_without_loss(a: &Host, b: &Host, two: &str) {
         until(&host.world, "! ip link show spokewg0 2>/dev/null");
         assert_eq!(host.sh("ls /var/lib/spoke/hosts | grep tunnel"), "tunnel-1.json\n");
     }
-    a.sh("kill -INT $(cat /world/flow.pid); timeout 20 sh -c 'until grep -q loss /world/flow; do :; done'");
+    a.sh("kill -INT $(cat /world/flow.pid); timeout 20 sh -c 'until grep -q loss /world/flow; do sleep 0.05; done'");
     let said = a.sh("cat /world/flow");
     assert!(said.contains(" 0% packet loss"), "{said}");
 }
@@ -158,7 +158,7 @@ impl<'a> Wire<'a> {
         segment.sh(
             "rm -f /world/tcpdump.said
              tcpdump -U -i host1 -w /world/wire.pcap >/world/tcpdump.said 2>&1 & echo $! >/world/tcpdump.pid
-             timeout 30 sh -c 'until grep -q listening /world/tcpdump.said; do :; done'",
+             timeout 30 sh -c 'until grep -q listening /world/tcpdump.said; do sleep 0.05; done'",
         );
         Self(segment)
     }
@@ -167,7 +167,7 @@ impl<'a> Wire<'a> {
     fn other(&self) -> String {
         self.0.sh(&format!(
             "kill -INT $(cat /world/tcpdump.pid)
-             timeout 30 sh -c 'until grep -q captured /world/tcpdump.said; do :; done'
+             timeout 30 sh -c 'until grep -q captured /world/tcpdump.said; do sleep 0.05; done'
              tcpdump -nn -r /world/wire.pcap 'not ({OTHER} or {TUNNEL})' 2>/dev/null"
         ))
     }

@@ -112,7 +112,7 @@ fn nothing_is_flooded() {
     let theirs = segment.prefix("front", "a");
     b.sh(&format!(
         "ip netns exec two tcpdump -nn -l -c 1 -i eth0 'arp and src net {theirs}0/24' >/world/arp 2>/world/arp.said &
-         timeout 20 sh -c 'until grep -q listening /world/arp.said; do :; done'"
+         timeout 20 sh -c 'until grep -q listening /world/arp.said; do sleep 0.05; done'"
     ));
     let new = a.attach("front", "new");
     until(&b.world, &format!("grep -qw '{new}' /world/arp"));

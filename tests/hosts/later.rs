@@ -111,6 +111,7 @@ fn refuses(segment: &Segment, host: &Host) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !entries(&host.world, "front").is_empty() {
         assert!(Instant::now() < deadline, "{:?}", entries(&host.world, "front"));
+        tests::glance();
     }
     host.sh("! ls /sys/class/net/sp-front/brif | grep spokevx");
 }

@@ -35,7 +35,7 @@ fn until_figure(host: &Host, figure: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !figures(host).lines().any(|line| line == figure) {
         assert!(Instant::now() < deadline, "{figure}: {}", figures(host));
-        std::thread::yield_now();
+        tests::glance();
     }
 }
 

@@ -59,6 +59,7 @@ fn resolves((who, asks): Asker<'_>, [name, alias]: [&str; 2], at: &str, world: &
             }
             let is_late = begun.elapsed() > Duration::from_secs(60);
             assert!(!is_late, "{who} asks {name}: {said}\n{}", world.logs());
+            tests::glance();
         }
     }
     let parts: Vec<&str> = at.rsplit('.').collect();

@@ -45,7 +45,7 @@ fn pid(host: &Host) -> String {
 #[track_caller]
 fn lose(host: &mut Host) {
     host.kill();
-    host.sh("kill -9 $(pidof etcd); while pidof etcd >/dev/null; do :; done");
+    host.sh("kill -9 $(pidof etcd); while pidof etcd >/dev/null; do sleep 0.05; done");
 }
 
 /// A token with another value in it.
@@ -294,7 +294,7 @@ fn an_older_state_of_its_own_etcd() {
     }
     // Without the file nothing starts etcd again meanwhile.
     a.sh("cd /var/lib/spoke/etcd; mv environment aside
-          kill -9 $(pidof etcd); while pidof etcd >/dev/null; do :; done
+          kill -9 $(pidof etcd); while pidof etcd >/dev/null; do sleep 0.05; done
           mv data newer; mv older data; mv aside environment");
     let older = format!("{LS} 2>&1 | grep -q 'an older state'");
     until(&a.world, &older);

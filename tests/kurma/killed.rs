@@ -115,13 +115,16 @@ fn a_pod_is_not_undone_while_a_dead_callers_call_runs() {
     kurma.instruct("one", "add", "sleep 4321");
     let doomed = kurma.start(&["provision", U, "one"]);
     let count = |script: &str| kurma.world.sh(&format!("{script} || true")).trim() == "1";
-    while !count("ps -e -o args= | grep -c '^sleep 4321'") {}
+    while !count("ps -e -o args= | grep -c '^sleep 4321'") {
+        tests::glance();
+    }
     // Who ends what a dead caller began is kept from it.
     kurma.world.sh("pkill -STOP -f '^spoke-plugin: call'");
     doomed.kill();
     let mut undoes = kurma.command(&["deprovision", U]).spawn().unwrap();
     while !waits_for_a_lock(undoes.id()) {
         assert_eq!(undoes.try_wait().unwrap(), None, "it waits for the call");
+        tests::glance();
     }
     assert_eq!(kurma.order(), ["add one"]);
     kurma.world.sh("pkill -CONT -f '^spoke-plugin: call'");

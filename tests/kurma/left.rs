@@ -104,6 +104,7 @@ fn until(is_so: &dyn Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(30), "it does not come about");
+        tests::glance();
     }
 }
 

@@ -212,6 +212,7 @@ fn until(kurma: &Kurma, name: &str, is: impl Fn(&Value) -> bool) -> Value {
         if is(&plugin) {
             return plugin;
         }
+        tests::glance();
     }
 }
 
@@ -233,7 +234,9 @@ fn n04_why_it_ended_is_told() {
     assert!(again["error"].is_null(), "{again}");
     assert!(kurma.kurma("status").contains(&format!("started again: {why}")));
     let reported = format!("the plugin of network n1 has ended: {why}");
-    while !kurma.world.sh("/opt/cni/bin/spoke events").contains(&reported) {}
+    while !kurma.world.sh("/opt/cni/bin/spoke events").contains(&reported) {
+        tests::glance();
+    }
     serve.stop();
 }
 

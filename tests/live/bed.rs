@@ -83,7 +83,7 @@ pub(crate) trait Live {
     /// Waits until a script succeeds: for what a daemon does by itself.
     #[track_caller]
     fn until(&self, script: &str) {
-        let wait = format!("timeout 40 bash -c 'until {script}; do :; done'");
+        let wait = format!("timeout 40 bash -c 'until {script}; do sleep 0.05; done'");
         let done = self.world().try_sh(&wait);
         assert_eq!(done.status, 0, "never: {script}\n{}", self.world().logs());
     }
@@ -137,7 +137,7 @@ impl Bed {
         self.world.sh(&format!(
             "mkdir -p /srv/{name}; echo {name} >/srv/{name}/index.html
             ip netns exec {name} busybox httpd -p 80 -h /srv/{name}
-            timeout 20 sh -c 'until ip netns exec {name} ss -Hltn sport = :80 | grep -q .; do :; done'"
+            timeout 20 sh -c 'until ip netns exec {name} ss -Hltn sport = :80 | grep -q .; do sleep 0.05; done'"
         ));
     }
 }

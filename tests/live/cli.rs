@@ -7,9 +7,9 @@ use crate::bed::{Bed, HOST, Live, SPOKE};
 /// A connection over one port goes on while another port comes and goes, with its connections.
 const FLOW: &str = r#"
 ip netns exec web busybox nc -ll -p 81 -e cat >/dev/null 2>&1 & server=$!
-timeout 20 sh -c 'until ip netns exec web ss -Hltn sport = :81 | grep -q .; do :; done'
+timeout 20 sh -c 'until ip netns exec web ss -Hltn sport = :81 | grep -q .; do sleep 0.05; done'
 mkfifo /run/in /run/in2; : >/run/out; : >/run/out2
-said() { timeout 10 sh -c "until grep -q $2 $1; do :; done"; }
+said() { timeout 10 sh -c "until grep -q $2 $1; do sleep 0.05; done"; }
 ip netns exec lan busybox nc 192.0.2.1 8081 </run/in >/run/out & exec 5>/run/in
 echo one >&5; said /run/out one
 SPOKE port add web 8443:81; echo two >&5; said /run/out two
@@ -58,7 +58,7 @@ fn a_port_comes_and_goes(config: &str) {
     bed.refuses("port rm web 8443:", 2, &["a port of the host is"]);
     bed.world.sh(&format!(
         "busybox nc -ll -p 8700 -e cat >/dev/null 2>&1 & echo $! >/run/rival
-        timeout 20 sh -c 'until ss -Hltn sport = :8700 | grep -q .; do :; done'
+        timeout 20 sh -c 'until ss -Hltn sport = :8700 | grep -q .; do sleep 0.05; done'
         ! {SPOKE} port add web 8700:80 2>/run/said; grep -q busybox /run/said; kill $(cat /run/rival)"
     ));
     assert_eq!(Remains::of(&bed.world).changes(&had), Vec::<String>::new());

@@ -46,7 +46,7 @@ fn adds(host: &Host, list: &serde_json::Value, runtime: &serde_json::Value) {
     assert!(cni.add(list).iter().all(|answer| answer.ok()));
     host.world.sh("mkdir -p /srv; echo box >/srv/index.html
         ip netns exec box busybox httpd -p 80 -h /srv
-        timeout 20 sh -c 'until ip netns exec box ss -Hltn sport = :80 | grep -q .; do :; done'");
+        timeout 20 sh -c 'until ip netns exec box ss -Hltn sport = :80 | grep -q .; do sleep 0.05; done'");
     host.spoke("port add box 8443:80");
     assert_eq!(host.page(8443), "box", "{list}");
     assert!(cni.check(list).iter().all(|answer| answer.ok()), "CHECK knows of it");

@@ -367,7 +367,7 @@ dbus-daemon --system --fork --nopidfile
 /// It answers once its rules are loaded.
 pub(crate) const IS_READY: &str = "timeout 30 sh -c 'until dbus-send --system --print-reply \
     --dest=org.fedoraproject.FirewallD1 /org/fedoraproject/FirewallD1 \
-    org.fedoraproject.FirewallD1.getDefaultZone >/dev/null 2>&1; do :; done'";
+    org.fedoraproject.FirewallD1.getDefaultZone >/dev/null 2>&1; do sleep 0.05; done'";
 
 /// Options of `firewall-offline-cmd`, a line each.
 const ZONES: [&str; 14] = [
@@ -461,7 +461,8 @@ fn published_ports_obey_firewalld() {
     let flushed = wall.probe(&[PUBLISHED + 1, PUBLISHED + 2]);
     let at = |way: &str, rule: u16| flushed[&(way.to_owned(), PUBLISHED + rule)].as_str();
     assert_eq!((at("lan", 1), at("lan", 2)), ("refused", "open"), "after a flush");
-    wall.world.sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do :; done'");
+    wall.world
+        .sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do sleep 0.05; done'");
     wall.world.sh("firewalld --nopid");
     wall.world.sh(IS_READY);
     wall.until("firewall-cmd --zone=trusted --list-interfaces | grep -q sp-front");

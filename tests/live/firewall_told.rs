@@ -68,7 +68,8 @@ fn what_contradicts_or_is_away_is_told() {
         "it runs, and that it does not judge is told to those that do not follow it"
     );
     // A reload alone does not bring them back.
-    wall.world.sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do :; done'");
+    wall.world
+        .sh("pkill -x firewalld; timeout 20 sh -c 'while pgrep -x firewalld; do sleep 0.05; done'");
     wall.world.sh("firewalld --nopid");
     wall.world.sh(IS_READY);
     assert_eq!(state(&wall), "on");

@@ -126,7 +126,8 @@ fn a_machine_is_one_among_containers() {
     bed.world.sh(&format!("! ip link show {tap} 2>/dev/null"));
     bed.no_page(8090);
     bed.spoke("port rm vm 8091");
-    bed.world.sh("timeout 20 sh -c 'while ip -n vm link show eth0 2>/dev/null; do :; done'");
+    bed.world
+        .sh("timeout 20 sh -c 'while ip -n vm link show eth0 2>/dev/null; do sleep 0.05; done'");
     bed.spoke("network set shop --mtu 1400");
     let ended: Vec<String> = Remains::of(&bed.world)
         .changes(&before)

@@ -30,7 +30,7 @@ const SIDE: &str = "10.78.0.0/24";
 fn listen(who: &str) -> String {
     format!(
         "(echo hello from {who} | nc -l -p 80) >/dev/null 2>&1 &
-until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"
+until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done"
     )
 }
 

@@ -132,5 +132,5 @@ pub(crate) fn prepare(world: &World) {
 #[track_caller]
 pub(crate) fn until_answers(world: &World, gateway: &str) {
     let is_there = format!("nft list table inet spoke_names 2>/dev/null | grep -q ' {gateway} '");
-    world.sh(&format!("timeout 60 sh -c \"until {is_there}; do :; done\""));
+    world.sh(&format!("timeout 60 sh -c \"until {is_there}; do sleep 0.05; done\""));
 }

@@ -95,7 +95,7 @@ fn connect(engine: &Engine, pod: &mut Cni<'_>, beside: Beside) {
     // Docker's names come by its events.
     for name in ["docker", "docker-alias", "second", "second-alias"] {
         let is_there = format!("/opt/cni/bin/spoke dns query {name} >/dev/null 2>&1");
-        world.sh(&format!("timeout 60 sh -c 'until {is_there}; do :; done'"));
+        world.sh(&format!("timeout 60 sh -c 'until {is_there}; do sleep 0.05; done'"));
     }
 }
 

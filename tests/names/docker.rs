@@ -45,7 +45,7 @@ impl Bed {
         if !self.netns(name).is_empty() {
             let led =
                 format!("nsenter --net={} nft list tables | grep -q spoke_names", self.netns(name));
-            self.world().sh(&format!("timeout 60 sh -c 'until {led}; do :; done'"));
+            self.world().sh(&format!("timeout 60 sh -c 'until {led}; do sleep 0.05; done'"));
         }
     }
 
@@ -108,7 +108,7 @@ fn its_containers_need_no_option() {
     bed.engine.docker("network disconnect front web");
     let netns = bed.netns("web");
     let gone = format!("nsenter --net={netns} nft list tables | grep -q spoke_names");
-    bed.world().sh(&format!("timeout 60 sh -c 'while {gone}; do :; done'"));
+    bed.world().sh(&format!("timeout 60 sh -c 'while {gone}; do sleep 0.05; done'"));
     assert_eq!(bed.ask("web", "near"), near.trim());
     bed.engine.remove_each("web near inner agent late");
 }
@@ -125,7 +125,7 @@ fn a_network_of_its_own_has_its_name() {
     until_answers(bed.world(), "10.75.11.1");
     bed.run("web", "--network Shop");
     let known = format!("{SPOKE} dns query web >/dev/null 2>&1");
-    bed.world().sh(&format!("timeout 60 sh -c 'until {known}; do :; done'"));
+    bed.world().sh(&format!("timeout 60 sh -c 'until {known}; do sleep 0.05; done'"));
     let shown =
         bed.world().sh(&format!("{SPOKE} dns ls --format '{{{{.Name}}}} {{{{.Network}}}}'"));
     assert_eq!(shown, "web Shop\n");
@@ -181,19 +181,19 @@ fn stopping(bed: &Bed) {
         "({owner} | exec nsenter --net={web} nft -i >/dev/null 2>&1 & echo $! >/world/owner)"
     ));
     let led = format!("nsenter --net={web} nft list tables | grep -q spoke_names");
-    bed.world().sh(&format!("timeout 60 sh -c 'until {led}; do :; done'"));
+    bed.world().sh(&format!("timeout 60 sh -c 'until {led}; do sleep 0.05; done'"));
     bed.manager.again();
     assert_eq!(asked(bed.world()), "NXDOMAIN");
     assert!(!bed.was_asked("stopped.outside.example"));
 
     // A container that lets nobody have that table keeps no sockets open, and so not its namespace.
     let says = format!("{SPOKE} events | grep -q 'answering queries for names in a container'");
-    bed.world().sh(&format!("timeout 60 sh -c \"until {says}; do :; done\""));
+    bed.world().sh(&format!("timeout 60 sh -c \"until {says}; do sleep 0.05; done\""));
     let own = format!("test $(nsenter --net={web} ss -Hlnu src {SERVER} | wc -l) = 1");
-    bed.world().sh(&format!("timeout 60 sh -c 'until {own}; do :; done'"));
+    bed.world().sh(&format!("timeout 60 sh -c 'until {own}; do sleep 0.05; done'"));
     bed.world().sh("kill $(cat /world/owner)");
     let led = format!("nsenter --net={web} nft list chain inet spoke_names queries");
-    bed.world().sh(&format!("timeout 60 sh -c 'until {led} >/dev/null 2>&1; do :; done'"));
+    bed.world().sh(&format!("timeout 60 sh -c 'until {led} >/dev/null 2>&1; do sleep 0.05; done'"));
     assert_eq!(bed.ask("web", "line"), "10.75.1.20");
 }
 
@@ -207,7 +207,7 @@ fn outliving(bed: &Bed) {
     let queued = format!(
         "nsenter --net={netns} ss -Hlnut src {SERVER} | awk \"\\$3 > 0 {{ n++ }} END {{ exit n < 2 }}\""
     );
-    bed.world().sh(&format!("timeout 60 sh -c 'until {queued}; do :; done'"));
+    bed.world().sh(&format!("timeout 60 sh -c 'until {queued}; do sleep 0.05; done'"));
     // Meanwhile the engine is not heard, and its events are lost.
     bed.world().sh("mv /run/docker.sock /run/hidden.sock");
     bed.manager.again();
@@ -219,5 +219,5 @@ fn outliving(bed: &Bed) {
     bed.engine.docker(&format!("-H unix:///run/hidden.sock {late}"));
     bed.world().sh("mv /run/hidden.sock /run/docker.sock");
     let known = format!("{SPOKE} dns query late-alias >/dev/null 2>&1");
-    bed.world().sh(&format!("timeout 60 sh -c 'until {known}; do :; done'"));
+    bed.world().sh(&format!("timeout 60 sh -c 'until {known}; do sleep 0.05; done'"));
 }

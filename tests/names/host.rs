@@ -24,10 +24,10 @@ dbus-daemon --system --fork --nopidfile";
 
 const RUN: &str =
     "/lib/systemd/systemd-resolved >>/world/resolved.log 2>&1 & echo $! >/world/resolved.pid
-timeout 60 sh -c 'until resolvectl status >/dev/null 2>&1; do :; done'";
+timeout 60 sh -c 'until resolvectl status >/dev/null 2>&1; do sleep 0.05; done'";
 
 const STOP: &str = "kill $(cat /world/resolved.pid)
-timeout 60 sh -c 'while resolvectl status >/dev/null 2>&1; do :; done'";
+timeout 60 sh -c 'while resolvectl status >/dev/null 2>&1; do sleep 0.05; done'";
 
 /// systemd-resolved, scripts/peers has unpacked it.
 #[track_caller]
@@ -49,7 +49,7 @@ fn configure(world: &World, text: &str) {
 
 #[track_caller]
 fn until(world: &World, script: &str) {
-    let done = world.try_sh(&format!("timeout 60 bash -c \"until {script}; do :; done\""));
+    let done = world.try_sh(&format!("timeout 60 bash -c \"until {script}; do sleep 0.05; done\""));
     let status =
         world.try_sh("resolvectl status; cat /etc/spoke/config.toml; cat /world/spoke.log");
     assert_eq!(done.status, 0, "{script}\n{}{}", status.stdout, world.logs());

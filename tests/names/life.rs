@@ -13,7 +13,7 @@ fn a_flushed_packet_filter_is_put_back() {
     {
         bed.world.sh(&format!("nft {lost}"));
         let leads = "nft list chain inet spoke_names servers 2>/dev/null | grep -q iifname";
-        bed.world.sh(&format!("timeout 60 sh -c 'until {leads}; do :; done'"));
+        bed.world.sh(&format!("timeout 60 sh -c 'until {leads}; do sleep 0.05; done'"));
         bed.until_answers("10.71.1.1");
         assert_eq!(bed.ask("web", "web"), "10.71.1.9", "{lost}");
     }
@@ -30,7 +30,9 @@ fn names_are_there_again_after_a_crash() {
     bed.spoke("network connect --ip 10.71.1.8 front late");
     bed.spoke("network disconnect front web");
     bed.serve = Some(Serve::start(&bed.world, &[]));
-    bed.world.sh("timeout 60 sh -c 'until ss -Hlun sport = :299 | grep -q 10.71.1.1; do :; done'");
+    bed.world.sh(
+        "timeout 60 sh -c 'until ss -Hlun sport = :299 | grep -q 10.71.1.1; do sleep 0.05; done'",
+    );
     assert_eq!(bed.ask("late", "late"), "10.71.1.8");
     assert_eq!(bed.ask("late", "web.front.spoke"), "NXDOMAIN");
     bed.serve.take().expect("it runs").stop();
@@ -53,7 +55,7 @@ fn a_query_outlives_the_daemon() {
     let waits = |kind: &str| {
         let queued =
             format!("ss -Hln{kind} sport = :299 | awk \"\\$2 > 0 {{ n++ }} END {{ exit n < 2 }}\"");
-        bed.world.sh(&format!("timeout 60 sh -c 'until {queued}; do :; done'"));
+        bed.world.sh(&format!("timeout 60 sh -c 'until {queued}; do sleep 0.05; done'"));
     };
     for _ in 0..2 {
         assert_eq!(bed.ask("web", "web"), "10.71.1.9");
@@ -76,10 +78,11 @@ fn a_query_outlives_the_daemon() {
     bed.spoke("network disconnect front web");
     bed.spoke("network rm front");
     bed.world
-        .sh("timeout 60 sh -c 'while nft list table inet spoke_names >/dev/null 2>&1; do :; done'");
+        .sh("timeout 60 sh -c 'while nft list table inet spoke_names >/dev/null 2>&1; do sleep 0.05; done'");
     assert!(manager.kill(), "{}", manager.log());
     manager.again();
-    bed.world.sh("timeout 60 sh -c 'while ss -Hltun sport = :299 | grep -q .; do :; done'");
+    bed.world
+        .sh("timeout 60 sh -c 'while ss -Hltun sport = :299 | grep -q .; do sleep 0.05; done'");
 }
 
 /// Where another program has the port, queries are not led to it.
@@ -91,12 +94,12 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("0.0.0.0", 299))
 time.sleep(1000)' >/dev/null 2>&1"#;
     bed.spoke("network rm front back");
-    bed.world.sh("timeout 60 sh -c 'while ss -Hlun sport = :299 | grep -q .; do :; done'");
+    bed.world.sh("timeout 60 sh -c 'while ss -Hlun sport = :299 | grep -q .; do sleep 0.05; done'");
     bed.world.sh(&format!("({holder} & echo $! >/world/holder)"));
-    bed.world.sh("timeout 60 sh -c 'until ss -Hlun sport = :299 | grep -q .; do :; done'");
+    bed.world.sh("timeout 60 sh -c 'until ss -Hlun sport = :299 | grep -q .; do sleep 0.05; done'");
     bed.spoke("network create --names --subnet 10.71.8.0/24 late");
     let says = format!("{SPOKE} events | grep -q \"listening at 10.71.8.1, port 299\"");
-    bed.world.sh(&format!("timeout 60 sh -c 'until {{ {says}; }}; do :; done'"));
+    bed.world.sh(&format!("timeout 60 sh -c 'until {{ {says}; }}; do sleep 0.05; done'"));
     let led = bed.world.try_sh("nft list map inet spoke_names servers4").stdout;
     assert!(!led.contains("10.71.8.1"), "{led}");
     bed.world.sh("kill $(cat /world/holder)");
@@ -114,5 +117,5 @@ fn networks_come_and_go() {
     bed.spoke("network disconnect late web");
     bed.spoke("network rm front back late");
     let gone = "! nft list table inet spoke_names >/dev/null 2>&1";
-    bed.world.sh(&format!("timeout 60 sh -c 'until {gone}; do :; done'"));
+    bed.world.sh(&format!("timeout 60 sh -c 'until {gone}; do sleep 0.05; done'"));
 }

@@ -156,6 +156,7 @@ impl Host {
                 return;
             }
             assert!(Instant::now() < deadline, "Neutron is not told of {left}{}", self.log());
+            tests::glance();
         }
     }
 

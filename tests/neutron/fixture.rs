@@ -199,6 +199,7 @@ fn a_world_is_a_host_of_ovn() {
         assert_eq!(hosts[n].ports(), ["tapc"]);
         addresses.push(address);
     }
-    let there = format!("timeout 20 sh -c 'until ping -c 1 -W 1 {}; do :; done'", addresses[1]);
+    let there =
+        format!("timeout 20 sh -c 'until ping -c 1 -W 1 {}; do sleep 0.05; done'", addresses[1]);
     worlds[0].sh(&format!("ip netns exec c {there}"));
 }

@@ -84,7 +84,8 @@ fn two_containers_reach_each_other_with_two_requests_each() {
     for ip in ips {
         let address = text(ip, "address");
         let address = address.split('/').next().expect("an address");
-        let ping = format!("timeout 20 sh -c 'until ping -c 1 -W 1 {address}; do :; done'");
+        let ping =
+            format!("timeout 20 sh -c 'until ping -c 1 -W 1 {address}; do sleep 0.05; done'");
         rig.world.sh(&format!("ip netns exec one {ping}"));
     }
     let routes = rig.world.sh("ip -n one route; ip -n one -6 route");

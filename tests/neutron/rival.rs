@@ -16,7 +16,6 @@ const PORT: u16 = 23750;
 
 /// Python takes its time.
 const TIMEOUT: Duration = Duration::from_secs(120);
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// One that answers; killed when dropped.
 #[derive(Debug)]
@@ -70,7 +69,7 @@ impl Rival {
         let deadline = Instant::now() + TIMEOUT;
         while bed.world().try_sh(&ask).status != 0 {
             assert!(Instant::now() < deadline, "{}", fs::read_to_string(&self.log).unwrap());
-            std::thread::sleep(GLANCE);
+            tests::glance();
         }
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn ready(calls: &Calls, network: &str, count: usize) {
         .project
         .until(&path, |ports| ports["ports"].as_array().is_some_and(|ports| ports.len() >= count));
     let stored = "[ $(find /run/spoke/neutron/stock/ready -name \"*.json\" | wc -l) -ge 2 ]";
-    let waited = calls.world.try_sh(&format!("timeout 60 bash -c 'until {stored}; do :; done'"));
+    let waited =
+        calls.world.try_sh(&format!("timeout 60 bash -c 'until {stored}; do sleep 0.05; done'"));
     assert_eq!(waited.status, 0, "no port is ready\n{}", calls.host.log());
 }
 

@@ -74,7 +74,7 @@ impl Bed {
             ip link set up1 up
             ip link set up0 up
             {SPOKE} host init --name alone --address 192.0.2.1
-            timeout 60 sh -c 'until curl -sf {PAGE}hosts | grep -q alone; do :; done'"
+            timeout 60 sh -c 'until curl -sf {PAGE}hosts | grep -q alone; do sleep 0.05; done'"
         ));
     }
 

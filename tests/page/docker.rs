@@ -24,7 +24,7 @@ fn ports_of_dockers_own_networks() {
         docker network create shop
         docker run -d --name web --network front -p 8080:80 busybox sleep 600
         docker run -d --name till --network shop -p 127.0.0.1:5432:5432 -p 0.0.0.0:8443:443 busybox sleep 600
-        timeout 60 sh -c 'until {SPOKE} ports | grep -q web; do :; done'"
+        timeout 60 sh -c 'until {SPOKE} ports | grep -q web; do sleep 0.05; done'"
     ));
     let mut python = Command::new("nsenter");
     python.arg(format!("--net=/proc/{}/ns/net", engine.world().pid()));

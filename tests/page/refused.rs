@@ -157,8 +157,8 @@ fn slow(bed: &Bed) {
     // Who has asked stays while others only connect. The listeners from before make room as soon as it is
     // noticed that they are gone.
     let script = format!(
-        "setsid sh -c 'until curl -sfN {PAGE}live; do :; done' >/world/live & listens=$!
-        until_so() {{ timeout 60 sh -c \"until grep -q '$1' /world/live; do :; done\"; }}
+        "setsid sh -c 'until curl -sfN {PAGE}live; do sleep 0.05; done' >/world/live & listens=$!
+        until_so() {{ timeout 60 sh -c \"until grep -q '$1' /world/live; do sleep 0.05; done\"; }}
         until_so retry
         for at in $(seq {SLOW}); do exec {{slow}}<>/dev/tcp/127.0.0.1/9180; done
         {SPOKE} network create --subnet 10.99.0.0/24 later

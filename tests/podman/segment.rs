@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tests::{Plugins, World};
@@ -47,7 +46,7 @@ pub(crate) fn wait(what: &str, is: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is() {
         assert!(Instant::now() < deadline, "not in a minute: {what}");
-        thread::yield_now();
+        tests::glance();
     }
 }
 

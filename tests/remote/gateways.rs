@@ -57,7 +57,7 @@ fn a_network_without_gateway_gets_one_beside() {
     assert!(route.ends_with("dev eth1"), "{route}");
     bed.world
         .sh("ip netns exec one sh -c '(echo from one | busybox nc -l -p 80) >/dev/null 2>&1 &'");
-    let listens = "until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done";
+    let listens = "until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done";
     bed.world.sh(&format!("ip netns exec one bash -c \"{listens}\""));
     let heard = bed.world.sh("busybox nc -w 5 127.0.0.1 8081 </dev/null");
     assert_eq!(heard.trim(), "from one", "published by the network beside");
@@ -101,7 +101,7 @@ fn ports_follow_whoever_leads_out() {
         "ip netns exec one sh -c 'while :; do echo from one | busybox nc -l -p 80; done >/dev/null 2>&1 &'",
     );
     bed.spoke("network connect --publish 8081:80 bridged one");
-    let listens = "until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done";
+    let listens = "until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done";
     bed.world.sh(&format!("ip netns exec one bash -c \"{listens}\""));
     answers(&bed, 8081);
     bed.driver.take();
@@ -158,7 +158,7 @@ fn who_is_gone_is_collected() {
         // Not the namespace's path alone proves anything: a process is in it still.
         let within = bed.world.sh("ip netns exec one sleep 1000 >/dev/null 2>&1 & echo $!");
         let within = within.trim();
-        bed.world.sh(&format!("until ip netns pids one | grep -qx {within}; do :; done"));
+        bed.world.sh(&format!("until ip netns pids one | grep -qx {within}; do sleep 0.05; done"));
         bed.world.sh("ip netns del one");
         for _ in 0..5 {
             bed.spoke("gc");

@@ -133,7 +133,8 @@ fn the_daemon_settles_when_the_plugin_is_back() {
     let serve = Serve::start(&bed.world, &[]);
     bed.driver.come_back();
     let settled = "[ \"$(/opt/cni/bin/spoke gc --dry-run -o json)\" = [] ]";
-    let done = bed.world.try_sh(&format!("timeout 20 bash -c 'until {settled}; do :; done'"));
+    let done =
+        bed.world.try_sh(&format!("timeout 20 bash -c 'until {settled}; do sleep 0.05; done'"));
     assert_eq!(done.status, 0, "{}\n{}", serve.log(), bed.try_spoke("gc --dry-run").stdout);
     assert_eq!(bed.driver.holds().len(), 3, "{:?}", bed.driver.holds());
     // What the plugin was never told it was not given.

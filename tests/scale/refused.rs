@@ -239,7 +239,7 @@ fn listener(world: &World, port: u16) -> impl Drop {
     let mut command = world.command("busybox");
     command.args(["nc", "-ll", "-p", &port.to_string(), "-e", "/bin/true"]);
     let server = Server(command.spawn().expect("busybox starts"));
-    let heard = format!("until ss -Hltn sport = :{port} | grep -q .; do :; done");
+    let heard = format!("until ss -Hltn sport = :{port} | grep -q .; do sleep 0.05; done");
     world.sh(&format!("timeout 20 bash -c '{heard}'"));
     server
 }

@@ -12,11 +12,10 @@ use rustix::fs::inotify;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use crate::World;
+use crate::glance::{GLANCE, glance};
 
 /// More than any of them needs to start: only a hanging test waits that long.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often to look again at what cannot be waited for.
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// When a daemon may be called.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +100,7 @@ impl Daemon {
         let deadline = Instant::now() + TIMEOUT;
         while !self.log().contains(words) {
             assert!(Instant::now() < deadline, "never said: {words}\n{}", self.log());
-            std::thread::yield_now();
+            glance();
         }
     }
 

@@ -193,7 +193,7 @@ impl Kurma {
     #[track_caller]
     pub fn mains(&self) -> Vec<Call> {
         let complete = "for main in $(ls /spy/mains); do
-                until [ -e /spy/mains/$main/complete ]; do :; done
+                until [ -e /spy/mains/$main/complete ]; do sleep 0.05; done
             done";
         self.world.sh(&format!("timeout 20 sh -c '{complete}'"));
         self.read("/spy/mains")

@@ -25,8 +25,6 @@ const KINDS: [&str; 8] = [
 
 /// Longer than anything takes that Neutron does in the background.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often to look again at what cannot be waited for.
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// A project of its own in some Neutron.
 #[derive(Clone, Debug)]
@@ -141,7 +139,7 @@ impl Project {
                 return answer;
             }
             assert!(Instant::now() < deadline, "it stays so: {answer:#}");
-            std::thread::sleep(GLANCE);
+            crate::glance();
         }
     }
 

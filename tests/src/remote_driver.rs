@@ -208,7 +208,7 @@ impl RemoteDriver {
         while reported.len() < count {
             assert!(Instant::now() < deadline, "{method}: {reported:?}");
             reported.extend(self.take().into_iter().filter(|call| call.method == method));
-            std::thread::yield_now();
+            crate::glance();
         }
         reported
     }

@@ -135,7 +135,7 @@ impl World {
     #[track_caller]
     pub fn until_listens(&self, pid: &str, port: u16) {
         let listens = format!("nsenter -t {pid} -n ss -Hltn sport = :{port} | grep -q .");
-        self.sh(&format!("timeout 20 sh -c 'until {listens}; do :; done'"));
+        self.sh(&format!("timeout 20 sh -c 'until {listens}; do sleep 0.05; done'"));
     }
 
     /// Its first process, as seen from outside.

@@ -43,7 +43,7 @@ pub(crate) fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T 
             return found;
         }
         assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::yield_now();
+        tests::glance();
     }
 }
 

@@ -51,9 +51,9 @@ fn the_live_table_is_drawn(world: &World) {
         format!("script -qfc 'stty rows 10 cols 60; exec {SPOKE} top' /run/drawn >/dev/null");
     world.sh(&format!(
         "{live} & pid=$!
-        timeout 60 sh -c 'until grep -q lan /run/drawn 2>/dev/null; do :; done'
+        timeout 60 sh -c 'until grep -q lan /run/drawn 2>/dev/null; do sleep 0.05; done'
         ip netns add d; {SPOKE} network connect front d
-        timeout 60 sh -c \"until grep -q '4 interfaces' /run/drawn; do :; done\"
+        timeout 60 sh -c \"until grep -q '4 interfaces' /run/drawn; do sleep 0.05; done\"
         kill $pid; wait $pid || true"
     ));
     let drawn = world.sh("cat /run/drawn");

@@ -95,7 +95,7 @@ pub(crate) fn until_more(world: &World, netns: &str, counters: &[&str]) {
 
 #[track_caller]
 pub(crate) fn until(world: &World, condition: &str) {
-    let script = format!("until {condition}; do :; done");
+    let script = format!("until {condition}; do sleep 0.05; done");
     let mut waits = world.command("timeout");
     let waits = waits.args(["60", "bash", "-c", &script]).output().expect("timeout starts");
     assert!(waits.status.success(), "never: {condition}\n{}\n{}", state(world), world.logs());

@@ -68,7 +68,7 @@ fn refuses_at_its_own(backend: &str) {
         world.sh("ip netns exec c1 busybox httpd -p 80 -h /etc");
         for host in ["127.0.0.1", "[fd09::1]"] {
             let answers = format!("curl -s --max-time 2 http://{host}:8099/hostname");
-            world.sh(&format!("timeout 20 sh -c 'until {answers}; do :; done'"));
+            world.sh(&format!("timeout 20 sh -c 'until {answers}; do sleep 0.05; done'"));
         }
         let answered = world.try_sh("curl -sS --max-time 5 http://[::1]:8099/hostname").status;
         ok(&one.check(&list));

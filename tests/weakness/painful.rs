@@ -12,7 +12,7 @@ fn a_missed_del_keeps_the_address() {
         let list = list(&json!([bridge(&json!({"ipam": single()}))]));
         ok(&Cni::new(world).add(&list));
         // The kernel takes the link away a moment later: that is what proves the death.
-        world.sh("ip netns del c1; timeout 20 sh -c 'while ip -o link show type veth | grep -q .; do :; done'");
+        world.sh("ip netns del c1; timeout 20 sh -c 'while ip -o link show type veth | grep -q .; do sleep 0.05; done'");
         refused("ADD of another", &Cni::container(world, "c2").add(&list))
     });
 }

@@ -180,5 +180,6 @@ fn until_same(what: &str, both: impl Fn() -> (BTreeSet<[String; 2]>, BTreeSet<[S
             return;
         }
         assert!(Instant::now() < deadline, "{what} are {is:#?}\nand should be {should:#?}");
+        tests::glance();
     }
 }
