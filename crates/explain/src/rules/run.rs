@@ -43,6 +43,12 @@ impl End {
 const DEEPEST: usize = 16;
 const LONGEST: usize = 50_000;
 
+/// Where a map of decisions puts what it finds.
+const VERDICT: RegisterPlace = RegisterPlace(0);
+
+/// Statements of nftables that take the packet, or may.
+const TAKES: [&str; 4] = ["fwd", "queue", "synproxy", "tproxy"];
+
 /// Matches of iptables that are mostly understood: another part of the rule is not.
 const UNDERSTOOD: [&str; 6] = ["comment", "conntrack", "addrtype", "devgroup", "tcp", "udp"];
 
@@ -190,6 +196,10 @@ impl<'a> Run<'a> {
                 return (matches, then);
             }
             let (holds, decision) = self.step(step, &mut registers);
+            if holds == Tri::Unknown && decides(step) {
+                let end = End::Unknown(self.unclear(chain, rule));
+                return (matches, Ends { ends: vec![end], goes_on: true });
+            }
             matches = matches.and(holds);
             if matches == Tri::No {
                 return (Tri::No, goes_on());
@@ -214,6 +224,9 @@ impl<'a> Run<'a> {
         match step {
             Step::Decision(decision) => Some(self.decide(decision, (chain, rule))),
             Step::Reject => only(self.rejected(chain, rule)),
+            Step::Other(name) if TAKES.contains(&name.as_str()) => {
+                only(End::Unknown(self.unclear(chain, rule)))
+            }
             Step::Nat { family, .. } if !self.is_of(*family) => None,
             Step::Nat { is_destination, address, port, .. } => {
                 let to = address.and_then(|at| self.address(registers, at));
@@ -304,7 +317,12 @@ impl<'a> Run<'a> {
             Step::Lookup { set, key, into, inverted } => {
                 let found = self.look_up((set, *key), registers);
                 match (found, into) {
-                    (None, _) => (Tri::Unknown, None),
+                    (None, Some(_)) => {
+                        // How much a map writes is not known here: what was there is not either.
+                        *registers = [None; RegisterPlace::COUNT];
+                        (Tri::Unknown, None)
+                    }
+                    (None, None) => (Tri::Unknown, None),
                     (Some(None), _) => (Tri::No.flipped(*inverted), None),
                     (Some(Some(Some(Datum::Decision(decision)))), Some(_)) => {
                         (Tri::Yes, Some(decision))
@@ -379,6 +397,11 @@ impl<'a> Run<'a> {
         let key = bytes(registers, key, set.key_length)?;
         self.kernel.seek(self.space, set, &key).ok()
     }
+}
+
+/// Whether a step leads to a decision by what it looks up.
+fn decides(step: &Step) -> bool {
+    matches!(step, Step::Lookup { into: Some(into), .. } if *into == VERDICT)
 }
 
 fn port_of(registers: &Registers, at: RegisterPlace) -> Option<u16> {

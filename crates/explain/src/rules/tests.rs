@@ -313,3 +313,26 @@ fn groups_of_interfaces_are_understood() {
     assert!(passes_to(7, 0) && !passes_to(8, 0));
     assert!(passes_to(8, 8) && !passes_to(7, 8));
 }
+
+#[test]
+fn a_map_of_decisions_whose_key_is_not_known_may_decide_all() {
+    let by_chance = || {
+        let (set, inverted) = ("m".to_owned(), false);
+        vec![unknown(), Step::Lookup { set, key: AT, into: Some(RegisterPlace(0)), inverted }]
+    };
+    let doubt = ruling(false, vec![by_chance()], vec![]);
+    assert_eq!(by(&doubt), ("f", Some(1)));
+    assert!(matches!(doubt, Ruling::Unknown(_)));
+    // Behind what does not match it is no matter.
+    assert!(passes(&ruling(false, vec![[port(81), by_chance()].concat()], vec![])));
+}
+
+#[test]
+fn statements_that_take_the_packet_decide() {
+    for name in ["fwd", "queue", "tproxy"] {
+        let takes = || vec![Step::Other(name.to_owned())];
+        assert!(matches!(ruling(false, vec![takes()], vec![]), Ruling::Unknown(_)), "{name}");
+        assert!(passes(&ruling(false, vec![[port(81), takes()].concat()], vec![])), "{name}");
+    }
+    assert!(passes(&ruling(false, vec![vec![Step::Other("dup".to_owned())]], vec![])));
+}
