@@ -86,7 +86,7 @@ test-upgrade: ## hosts with the last release's program beside hosts with this on
 	@$(MAKE) --no-print-directory build
 	@last="$$(scripts/last-release)" && SPOKE_LAST="$$last" cargo test --quiet -p tests --test hosts -- --nocapture upgrade::
 
-fuzz: ## inputs that nobody tried before, ten minutes for each target (SPOKE_FUZZ_SECONDS)
+fuzz: ## new random inputs, ten minutes for each target (SPOKE_FUZZ_SECONDS)
 	@scripts/setup build
 	@SPOKE_FUZZ_SECONDS=$${SPOKE_FUZZ_SECONDS:-600} cargo test --release -p fuzz -- --nocapture
 

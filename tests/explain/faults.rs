@@ -277,7 +277,7 @@ const FAULTS: &[Fault] = &[
         undo: ":",
         tries: NEVER,
         hop: "name",
-        says: "nobody is called 'nobody.front.spoke'",
+        says: "no container is called 'nobody.front.spoke'",
     },
     Fault {
         ask: "a b.front.spoke 80",

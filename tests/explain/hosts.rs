@@ -199,7 +199,7 @@ fn faults_of_operators_are_named() {
         ! timeout 10 ping -q -c 1 -W 8 192.0.3.2");
     let (code, found) = bed.explain("a outside 80");
     assert_eq!((code, &found["verdict"]), (5, &"cannot-tell".into()), "{found:#}");
-    assert!(found.to_string().contains("who has 192.0.3.2, and nobody answered"), "{found:#}");
+    assert!(found.to_string().contains("who has 192.0.3.2, and got no answer"), "{found:#}");
     bed.sh("ip rule del priority 50; ip link del up1");
     // Another container is the router.
     bed.sh("ip netns exec f sysctl -qw net.ipv4.ip_forward=1; \

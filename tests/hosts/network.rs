@@ -249,7 +249,7 @@ fn a_network_that_cannot_be_is_set_aside() {
     let ls = "/opt/cni/bin/spoke host ls 2>&1 >/dev/null";
     for words in [
         "network evil is not used: its VNI 4097 is that of network front",
-        "nobody has claimed its VNI 5000",
+        "no host has claimed its VNI 5000",
     ] {
         until(&a.world, &format!("{ls} | grep -q '{words}'"));
         until(&b.world, &format!("{ls} | grep -q '{words}'"));

@@ -120,7 +120,7 @@ fn a_port_that_goes_meanwhile_gets_no_name() {
         }
         calls.remove_network(&network, &pool);
         calls.is_clean();
-        assert!(!calls.host.log().contains("somebody deleted"), "{}", calls.host.log());
+        assert!(!calls.host.log().contains("was deleted in Neutron"), "{}", calls.host.log());
     }
 }
 

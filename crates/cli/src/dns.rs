@@ -113,7 +113,7 @@ fn found<'a>(table: &'a Names, wanted: &DnsQueryArgs) -> Result<Vec<(&'a Network
     if entries.is_empty() {
         let shown = model::text::shown(&wanted.name);
         return Err(Error::not_found(format!(
-            "nobody is called '{shown}' here; `spoke dns ls` lists who has which names"
+            "no container is called '{shown}' here; `spoke dns ls` lists who has which names"
         )));
     }
     let mut all = table.entries();

@@ -144,7 +144,7 @@ fn follows(host_context: &HostContext) -> Option<Follows> {
     Some(Follows { name: kept.follow.to_string(), unknown })
 }
 
-/// Nobody has the name.
+/// No container has the name.
 fn lost(from: &Found, to: &str, hops: Vec<explain::Hop>) -> Report {
     let (from, to) = (from.end.to_string(), to.to_owned());
     Report { from, to, called: None, verdict: Verdict::Fails, hops }

@@ -101,7 +101,7 @@ fn removed_by_podman(
         kind: "network",
         subject: name.to_string(),
         remedy: "free",
-        why: "Podman has removed it, and nobody is on it".to_owned(),
+        why: "Podman has removed it, and no container is on it".to_owned(),
         done: mode == Mode::Mend,
     }));
 }
@@ -208,7 +208,7 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Alias(id) => ("network", id.to_string(), "its runtime does not know it any more"),
         Garbage::Subnet(id) => ("subnet", id.to_string(), "its runtime does not use it any more"),
         Garbage::Network(name) => {
-            ("network", name.to_string(), "its runtime has forgotten it, and nobody is on it")
+            ("network", name.to_string(), "its runtime has forgotten it, and no container is on it")
         }
         Garbage::Sandbox(container) => {
             ("sandbox", container.to_string(), "it is not led out as was chosen")

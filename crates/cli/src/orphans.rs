@@ -77,7 +77,7 @@ fn goes(orphan: &Orphan, gc: &GcArgs) -> bool {
 
 fn view(orphan: &Orphan, gc: &GcArgs, done: Option<Removed>) -> FindingView {
     let hint = match (orphan.fate, goes(orphan, gc), done) {
-        (_, true, Some(Removed::Kept)) => "; it is somebody's after all, or in use",
+        (_, true, Some(Removed::Kept)) => "; it has an owner after all, or is in use",
         (Fate::OnlyIfForced, false, _) => {
             "; a runtime may know it although the book does not: --force removes it"
         }

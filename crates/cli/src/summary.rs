@@ -57,7 +57,7 @@ pub(super) fn host_context<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> H
         kuryr: None,
         neutron: &|| Ok(None),
         listed: &|| None,
-        foreign: &|| Err(model::Error::bug("nobody asks plugins here")),
+        foreign: &|| Err(model::Error::bug("no command asks plugins here")),
         running: &Vec::new,
         watch: &|| Err(model::Error::bug("nothing is followed here")),
         events: config.events.path.clone(),

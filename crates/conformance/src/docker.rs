@@ -80,11 +80,13 @@ pub fn test_plugin(spec: &PluginTestSpec) -> Result<Report> {
 impl Plugin<'_> {
     /// The plugin's profile, as variables.
     fn facts(&self) -> Result<Vars> {
-        let nobody = Vars::new();
-        let manifest = self.call("Plugin.Activate", "", &nobody);
+        let none = Vars::new();
+        let manifest = self.call("Plugin.Activate", "", &none);
         if manifest.status.is_none() {
             let why = manifest.fault.unwrap_or_default();
-            return Err(Error::try_again(format!("nobody answers at the plugin's address: {why}")));
+            return Err(Error::try_again(format!(
+                "no process answers at the plugin's address: {why}"
+            )));
         }
         let implements = manifest.text("Implements");
         let mut facts = Vars::new();
@@ -97,12 +99,12 @@ impl Plugin<'_> {
         set("sandboxes", self.spec.sandboxes);
         set("restart", self.spec.restart.is_some());
         if network {
-            let capable = self.call("NetworkDriver.GetCapabilities", "", &nobody);
+            let capable = self.call("NetworkDriver.GetCapabilities", "", &none);
             set("global", capable.text("Scope") == "global");
             set("gwalloc", capable.text("GwAllocChecker") == "true");
         }
         if ipam {
-            let capable = self.call("IpamDriver.GetCapabilities", "", &nobody);
+            let capable = self.call("IpamDriver.GetCapabilities", "", &none);
             set("needsmac", capable.text("RequiresMACAddress") == "true");
         }
         Ok(facts)

@@ -2,7 +2,7 @@
 
   ovs-...      vif_type ovs, ACTIVE          hybrid-...   the same with a Linux bridge in between
   bridge-...   vif_type bridge, ACTIVE       tap-...      vif_type tap, ACTIVE
-  down-...     vif_type ovs, stays DOWN      other-...    a vif_type that nobody knows, ACTIVE
+  down-...     vif_type ovs, stays DOWN      other-...    a vif_type that no driver knows, ACTIVE
 Ports of any other host are not bound (vif_type binding_failed).
 """
 from neutron_lib import constants

@@ -130,7 +130,7 @@ fn server(text: &str) -> Result<IpAddr, String> {
     let given = model::text::shown(text);
     match text.parse::<IpAddr>() {
         Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
-        Ok(_) => Err(format!("{given} is nobody's address")),
+        Ok(_) => Err(format!("{given} is no unicast address")),
         Err(_) => Err(format!("'{given}' is no address")),
     }
 }

@@ -84,7 +84,7 @@ pub(crate) struct ManyArgs {
     /// or auto: routes where every host of the network is on this one's segment
     #[arg(long, value_name = "auto|vxlan|route", requires = "hosts")]
     pub(crate) transport: Option<TransportChoice>,
-    /// Make it also in these engines of each host, so that nobody has to: docker, podman, or cni for what
+    /// Make it also in these engines of each host, without a command there: docker, podman, or cni for what
     /// reads CNI's configuration lists
     #[arg(long = "in", value_name = "ENGINE,…", value_delimiter = ',', requires = "hosts")]
     pub(crate) engines: Vec<EngineKind>,

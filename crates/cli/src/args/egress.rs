@@ -15,11 +15,13 @@ pub(crate) enum EgressCommand {
   spoke egress show agents -o json")]
     Show(Which),
     /// Say whether a network allows a name or address, and by which rule
-    #[command(after_help = "Nobody is asked for the name. Exits with 1 where something is refused.
+    #[command(
+        after_help = "No server is asked for the name. Exits with 1 where something is refused.
 
 Examples:
   spoke egress test agents github.com:443
-  spoke egress test agents api.github.com:443 10.9.0.7:5432 example.org:53/udp")]
+  spoke egress test agents api.github.com:443 10.9.0.7:5432 example.org:53/udp"
+    )]
     Test(TestArgs),
     /// Allow these and nothing else from now on
     #[command(

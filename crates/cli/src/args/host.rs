@@ -232,7 +232,7 @@ pub(crate) enum TokenCommand {
         #[arg(long, value_name = "HOURS", default_value_t = HOURS, value_parser = clap::value_parser!(u32).range(1..=MOST_HOURS))]
         hours: u32,
     },
-    /// List the tokens that nobody has used; a token itself is shown only once
+    /// List the tokens that no host has used; a token itself is shown only once
     #[command(visible_alias = "list")]
     Ls,
     /// Make tokens worth nothing

@@ -26,7 +26,7 @@ pub(crate) enum KuryrCommand {
     /// Show whether Docker can reach the plugin
     #[command(
         after_help = "Exits with 1 when it cannot. Of the cloud it says only how many ports are ready for \
-        containers, and asks nobody there."
+        containers, without a request to it."
     )]
     Status {
         #[command(flatten)]

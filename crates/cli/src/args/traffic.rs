@@ -27,7 +27,7 @@ Examples:
   spoke flows -o json";
 
 const CAPTURE: &str = "A file is pcapng, which tcpdump and Wireshark read. Ends on ^C, after \
-    --count packets, when nobody reads, or when the container is gone.
+    --count packets, when the reader ends, or when the container is gone.
 
 FILTER: host ADDRESS|CONTAINER, net SUBNET, port NUMBER, portrange FIRST-LAST, each also with src or dst in \
     front; tcp, udp, icmp, icmp6, arp, ip, ip6; and, or, not, parentheses. A subset of tcpdump's.

@@ -4,8 +4,8 @@ use clap::Args;
 
 /// The help's end.
 pub(crate) const HELP: &str = "`spoke serve` makes the page. This command prints a URL of this \
-host's loopback address with a new token, for any browser here; without the token nobody gets in, \
-and it is worth nothing when the command has ended. The page reads and changes nothing.
+host's loopback address with a new token, for any browser here; requests without the token are \
+refused, and the token ends with the command. The page reads and changes nothing.
 
 Examples:
   spoke web

@@ -26,7 +26,7 @@ struct Manifest {
 pub(crate) fn ask(socket: &Path) -> Result<String, String> {
     let answer = converse(socket).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => "is not there; `spoke docker install`, or `spoke serve`".to_owned(),
-        ErrorKind::ConnectionRefused => "nobody listens; start `spoke serve`".to_owned(),
+        ErrorKind::ConnectionRefused => "no process listens; start `spoke serve`".to_owned(),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "does not answer".to_owned(),
         _ => cause.to_string(),
     })?;

@@ -75,9 +75,7 @@ fn ipvlan(lan: &LanArgs, spec: &NetworkSpec, facts: &HostFacts) -> Result<Ipvlan
         }
     };
     if lan.dhcp && mode != IpvlanMode::L2 {
-        return Err(Error::invalid(
-            "--dhcp: without broadcasts nobody can ask; --mode l2 has them",
-        ));
+        return Err(Error::invalid("--dhcp: DHCP needs broadcasts; --mode l2 has them"));
     }
     check_parent(spec, facts)?;
     Ok(spec.ipvlan(mode))

@@ -48,8 +48,10 @@ impl<'a> Names<'a> {
             of.extend(named.filter(|it| it.wiring.has_names()).map(|it| &it.name));
         }
         if of.is_empty() {
-            let what =
-                format!("nobody is called '{shown}', and no network of {} has names", site.name);
+            let what = format!(
+                "no container is called '{shown}', and no network of {} has names",
+                site.name
+            );
             let fix = "spoke network create --names makes a network with names";
             return Ok(Self::lost(Hop::new(HOP, what).fixed(fix)));
         }
@@ -57,7 +59,7 @@ impl<'a> Names<'a> {
             .first()
             .and_then(|entry| entry.addresses.first().copied())
         else {
-            let what = format!("nobody is called '{shown}' on the networks of {}", site.name);
+            let what = format!("no container is called '{shown}' on the networks of {}", site.name);
             return Ok(Self::lost(Hop::new(HOP, what).fixed("spoke dns ls")));
         };
         if !self.is_answered(&of, kernel)? {

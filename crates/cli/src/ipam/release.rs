@@ -120,9 +120,9 @@ impl Keeping {
                 let holder = format!("container {} ({})", file.container, file.path.display());
                 Err(in_use(address, &holder))
             }
-            (false, None) => {
-                Err(Error::not_found(format!("nobody holds {address}, and it is not reserved")))
-            }
+            (false, None) => Err(Error::not_found(format!(
+                "no container holds {address}, and it is not reserved"
+            ))),
         }
     }
 }

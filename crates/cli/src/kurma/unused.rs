@@ -40,7 +40,7 @@ fn forgotten(directories: &Directories, gc: &GcArgs) -> Result<Vec<FindingView>>
 
 fn view(unused: &Unused, gc: &GcArgs, done: bool) -> FindingView {
     let what = match unused.is_mounted {
-        true => "it is shown to a plugin out of an image, and nobody else has it",
+        true => "it is shown to a plugin out of an image, and nothing else uses it",
         false => "a namespace was shown here to a plugin out of an image, and is gone",
     };
     let goes = match unused.fate {
@@ -51,7 +51,7 @@ fn view(unused: &Unused, gc: &GcArgs, done: bool) -> FindingView {
     let hint = match (unused.fate, goes, done) {
         (Fate::Keep, _, _) => "; but not every process of this host can be seen",
         (Fate::Wait, false, _) => "; it is too young to decide, `spoke serve` will",
-        (_, true, false) if !gc.dry_run => "; it is somebody's after all",
+        (_, true, false) if !gc.dry_run => "; it is in use after all",
         (_, _, _) => "",
     };
     let is_kept = !goes || !(done || gc.dry_run);

@@ -72,7 +72,7 @@ fn reserves_and_releases() {
     let (code, error) = host.refused("ipam release 10.70.1.9");
     assert_eq!(
         (code, error.as_str()),
-        (3, "spoke: nobody holds 10.70.1.9, and it is not reserved")
+        (3, "spoke: no container holds 10.70.1.9, and it is not reserved")
     );
 }
 

@@ -39,7 +39,7 @@ fn units_come_and_go() {
 
     assert_eq!(units(&host, "install", &["--no-enable"]).0, 0);
     let (code, out, _) = units(&host, "status", &[]);
-    assert_eq!(code, 1, "nobody listens");
+    assert_eq!(code, 1, "no process listens");
     assert!(out.contains("spoke.socket") && out.contains("installed"), "{out}");
     let (code, out, _) = units(&host, "uninstall", &[]);
     assert_eq!((code, out.lines().count()), (0, 2));

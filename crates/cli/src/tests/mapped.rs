@@ -47,12 +47,12 @@ fn ports_that_docker_maps_are_shown_with_ours() {
             vec![end(THEIRS, "c7", &[]), end(alias.id.as_str(), "c1", &[])],
             &[port("0.0.0.0", 8080), port("::", 8080)],
         );
-        vec![Ok(vec![ours]), Err(Error::try_again("nobody answers"))]
+        vec![Ok(vec![ours]), Err(Error::try_again("no answer"))]
     };
     host.running.replace(answer());
     let (code, out, err) = host.try_spoke(&["ports"]);
     assert_eq!(code, 0);
-    assert_eq!(err, "spoke: ports that Docker maps by itself are missing: nobody answers\n");
+    assert_eq!(err, "spoke: ports that Docker maps by itself are missing: no answer\n");
     let row = |host| vec!["8080/tcp", host, ":80", "any", "till"];
     assert_eq!(rows(&out), [row("0.0.0.0"), row("::")], "{out}");
     host.running.replace(answer());
@@ -96,11 +96,10 @@ fn ports_of_dockers_own_networks_are_listed() {
 #[test]
 fn a_host_without_docker_is_told_nothing_of_it() {
     let host = two_networks();
-    let (absent, silent) = (Error::not_found("no engine"), Error::try_again("nobody answers"));
-    for (error, said) in [
-        (absent, ""),
-        (silent, "spoke: ports that Docker maps by itself are missing: nobody answers\n"),
-    ] {
+    let (absent, silent) = (Error::not_found("no engine"), Error::try_again("no answer"));
+    for (error, said) in
+        [(absent, ""), (silent, "spoke: ports that Docker maps by itself are missing: no answer\n")]
+    {
         host.running.replace(vec![Err(error)]);
         let (code, _, err) = host.try_spoke(&["ports"]);
         assert_eq!((code, err.as_str()), (0, said));

@@ -43,7 +43,7 @@ const PRIVATE: u32 = 0o600;
 /// The name of the program in files.
 const APPLICATION: &str = concat!("spoke ", env!("CARGO_PKG_VERSION"));
 
-/// Captures until a signal comes, enough packets came, nobody reads any more, or the container is gone.
+/// Captures until a signal comes, enough packets came, the reader ends, or the container is gone.
 pub(crate) fn run(
     wanted: &CaptureArgs,
     output: Output,
@@ -124,7 +124,7 @@ fn is_open_file(path: &Path) -> bool {
     }
 }
 
-/// Packets are nobody else's to read, also where the file was there before: another user's file stays as it
+/// Only the caller may read packets, also where the file was there before: another user's file stays as it
 /// is, and so does what a link in a directory of several users leads to.
 fn create(path: &Path) -> Result<BufWriter<File>> {
     let doing = |cause| Error::os(format!("writing {}", path.display()), cause);
@@ -274,7 +274,7 @@ impl Session {
         if let Sink::File(file) = &mut job.sink {
             for (number, total) in (0..).zip(&totals) {
                 let bytes = pcapng::statistics(number, self.last, [total.seen, total.lost]);
-                // Where nobody reads any more, nothing is lost by it.
+                // Where the reader has ended, nothing is lost by it.
                 let _ = file.write_all(&bytes);
             }
             if !matches!(end, End::Unread) {
@@ -328,7 +328,7 @@ impl Session {
         Ok(End::Signal)
     }
 
-    /// Waits for a packet, for a moment; whether nobody reads standard output any more.
+    /// Waits for a packet, for a moment; whether the reader of standard output has ended.
     fn wait(&self, job: &Job<'_>) -> Result<bool> {
         let out = std::io::stdout();
         let mut fds: Vec<PollFd<'_>> = self

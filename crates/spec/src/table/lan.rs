@@ -107,7 +107,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         value: Value::Flag(|spec| &mut spec.probe),
         default: "`false`",
         meaning: "ask on the segment whether another device has an address before it is used",
-        help: "Ask the segment before an address is used, and take another if somebody has it",
+        help: "Ask the segment before an address is used, and take another if a device has it",
         ..NONE
     },
     NetworkOption {
