@@ -34,7 +34,7 @@ const PAGE: usize = 2000;
 const MOST_RECORDS: usize = 1 << 20;
 /// The same in bytes of keys and values.
 const MOST_BYTES: usize = 256 << 20;
-/// So many kinds of records are told apart, by so many bytes of their names: a layout has fewer, and shorter ones.
+/// So many kinds of records are distinguished, by so many bytes of their names: a layout has fewer, and shorter ones.
 const MOST_KINDS: usize = 64;
 const LONGEST_KIND: usize = 32;
 

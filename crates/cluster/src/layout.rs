@@ -8,8 +8,8 @@
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
 //! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names, `"sticky":true`: whether names keep addresses, `"rules":{"ingress":"same-bridge"}`, and in it `"internal":true`, `"egress":{"rules":["…"]}`: who reaches its containers, and where these may go; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
-//! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted, routed or of IPv6 alone. A program that does not know that finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
-//! | `ruled-vni/4097` | `"NETWORK"`: the same for a network with `rules`, instead of both. A program that knows no rules finds nobody's claim, and does not use the network | as `vni/4097` |
+//! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted, routed or of IPv6 alone. A program that does not know that finds no claim in `vni/4097`, and does not use the network | as `vni/4097` |
+//! | `ruled-vni/4097` | `"NETWORK"`: the same for a network with `rules`, instead of both. A program that knows no rules finds no claim, and does not use the network | as `vni/4097` |
 //! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
 //! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |

@@ -140,7 +140,7 @@ pub enum Key {
     Vni(Vni),
     /// The same, of a network that is encrypted or routed.
     EncryptedVni(Vni),
-    /// The same for a network with rules, of whichever transport. A program that does not know of rules finds nobody's
+    /// The same for a network with rules, of whichever transport. A program that does not know of rules finds no
     /// claim, and does not use the network.
     RuledVni(Vni),
     /// The public key of a host's tunnels, in which turn of [`Key::KeyTurn`].
@@ -217,7 +217,7 @@ pub enum Record {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision(pub u64);
 
-/// What a record can depend on: it goes when nobody has renewed the lease in time.
+/// What a record can depend on: it goes when its host has not renewed the lease in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseId(pub i64);
 
@@ -291,7 +291,7 @@ pub enum Outcome {
     Lost,
 }
 
-/// A record that came, changed or went; a name or a value that cannot be read is told as text.
+/// A record that came, changed or went; a name or a value that cannot be read is reported as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// What it is called in the cluster, for sentences.
@@ -307,8 +307,8 @@ pub struct Change {
 /// Why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// Whoever listens wanted no more, or nothing came for as long as was to be waited. It goes on
-    /// behind the last revision that was told.
+    /// The caller wanted no more, or nothing came for as long as was to be waited. It goes on
+    /// behind the last revision that was reported.
     Over,
     /// What happened since then is not kept any more: everything has to be read again.
     Compacted,
@@ -329,7 +329,7 @@ pub trait Cluster {
     fn read(&self) -> Result<View>;
 
     /// Checks and writes in one step. Fails with `TryAgain` where the cluster cannot be reached: then
-    /// nobody knows whether it happened; as [`is_refusal`] says where it takes no writes.
+    /// it is unknown whether it happened; as [`is_refusal`] says where it takes no writes.
     fn commit(&self, txn: &Txn) -> Result<Outcome>;
 
     /// A lease of so many seconds.

@@ -26,7 +26,7 @@ pub struct Reached {
 impl View {
     /// The addresses of a network on hosts other than `me` that are not in `gone`. A host may have
     /// addresses in its own block only, and no hardware address that this or another host has.
-    /// `default` is the hardware address that the holder of an address has where nobody chose another one.
+    /// `default` is the hardware address that the holder of an address has where no container chose another one.
     /// Of those in `isolated` only their own addresses are, by which they are asked whether they answer.
     pub fn reached(
         &self,
@@ -399,7 +399,7 @@ mod tests {
         let only = (IpAddr::from([10, 8, 1, 2]), (mac.parse().unwrap(), [192, 0, 2, 2].into()));
         assert_eq!(reached.endpoints, BTreeMap::from([only]));
         assert!(reached.refused[0].contains("on host aa: another one has"), "{reached:?}");
-        // What this host has nobody else has, however old the record is.
+        // What this host has no other host has, however old the record is.
         let reached = say("aa/front/10.8.2.2", "02:00:00:00:00:01", 0);
         assert_eq!(reached.endpoints, BTreeMap::from([only]));
         // What follows from the address of another one was foreseen, and is that one's.

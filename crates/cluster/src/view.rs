@@ -14,7 +14,7 @@ use crate::port::{
 };
 use crate::trust::{AuthorityRecord, CertificateRecord, Serial, Standing};
 
-/// What is told of records that cannot be read; more of them are only not used.
+/// How many records that cannot be read are reported; more of them are only not used.
 const MOST_DAMAGED: usize = 100;
 
 /// What the cluster holds at one revision.
@@ -56,7 +56,7 @@ pub struct View {
     pub ruled_vnis: BTreeMap<Vni, NetworkName>,
     /// The public keys of hosts' tunnels, by turn.
     pub tunnels: BTreeMap<(HostName, u32), PublicKey>,
-    /// Which turn it is, and when it was written; 0 where nobody has.
+    /// Which turn it is, and when it was written; 0 where no host has written it.
     pub key_turn: (u32, Option<Revision>),
     /// Whose each block is, and when it was taken.
     pub blocks: BTreeMap<(NetworkName, IpNet), (HostName, Revision)>,
@@ -287,7 +287,7 @@ impl View {
         self.networks.iter().filter(move |(_, network)| self.is_on(network, host))
     }
 
-    /// The blocks of a network that a host has. What is no block of the network is nobody's.
+    /// The blocks of a network that a host has. What is no block of the network has no host.
     pub fn blocks_of<'v>(
         &'v self,
         name: &'v NetworkName,

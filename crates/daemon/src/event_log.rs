@@ -369,9 +369,10 @@ mod tests {
             let change = Changed { key: Key::Network(network.name.clone()), now: Some(now) };
             events.extend(event_log.report(&change, Timestamp(9)));
         }
-        let told: Vec<_> = events.iter().map(|it| (it.event.name(), it.network.clone())).collect();
-        assert_eq!(told[1..].len(), 2, "n0 and n1: {events:?}");
-        assert_eq!(told[1], ("network-name-gone".into(), Some("n17".into())));
+        let reported: Vec<_> =
+            events.iter().map(|it| (it.event.name(), it.network.clone())).collect();
+        assert_eq!(reported[1..].len(), 2, "n0 and n1: {events:?}");
+        assert_eq!(reported[1], ("network-name-gone".into(), Some("n17".into())));
         assert!(events[1].message.contains("by the name n0 no more"), "{events:?}");
     }
 

@@ -13,7 +13,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::notify;
 
-/// Before the names of sockets that are kept, so that they are told from those of socket units.
+/// Before the names of sockets that are kept, to distinguish them from those of socket units.
 pub(crate) const PREFIX: &str = "names-";
 
 /// What is kept.
@@ -68,7 +68,7 @@ impl FdStore {
         }
     }
 
-    /// Gives up what nobody asked for: what has come and gone since.
+    /// Gives up what no thread asked for: what has come and gone since.
     pub(crate) fn discard_rest(&self) {
         let rest: Vec<String> = self.kept().inherited.keys().cloned().collect();
         rest.iter().for_each(|name| self.discard(name));

@@ -26,7 +26,7 @@ use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use own::{Held, PRESENT};
 
-/// How often records are looked after, and the whole table where nobody reports a change.
+/// How often records are looked after, and the whole table without a report of a change.
 const GLANCE: Duration = Duration::from_millis(250);
 const SWEEP: Duration = Duration::from_secs(10);
 /// The same after others have added elements to sets.
@@ -91,7 +91,7 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     let mut watch = store.watch(&[Prefix::Networks, Prefix::Configured, Prefix::Attachments])?;
     let mut socket = Socket::netfilter()?;
     let mut fences = Fences::default();
-    // What an earlier life of the daemon opened is not somebody else's.
+    // What an earlier process of the daemon opened is Spoke's.
     daemon.fence.remember(&mut socket);
     // Before the records: a network that comes meanwhile is recorded before it is fenced.
     let there = fence::fenced_bridges(&mut socket);

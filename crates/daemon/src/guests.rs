@@ -22,7 +22,7 @@ use super::Daemon;
 const AGAIN: Duration = Duration::from_secs(5);
 /// How often a device that is down, or gone, is looked for.
 const SOON: Duration = Duration::from_secs(1);
-/// How often machines are told of their router without a question (RFC 4861 §6.2.1).
+/// How often unsolicited router advertisements go to machines (RFC 4861 §6.2.1).
 const ADVERTISE: Duration = Duration::from_secs(600);
 /// A machine has at most so many answers in a second: it can ask as fast as it likes.
 const MOST: u32 = 50;

@@ -119,7 +119,7 @@ struct State {
     older: older::Older,
     /// Since when etcd does not answer, and what was said.
     lost: Option<(Timestamp, String)>,
-    /// The same by the clock that nobody sets, since the host was started.
+    /// The same by the clock that no program can set, since the host was started.
     unheard: Option<Duration>,
     /// What does not work, by network.
     failures: BTreeMap<NetworkName, String>,
@@ -301,7 +301,7 @@ impl Hosts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whoever waits that what is known has changed.
+    /// Wakes the threads that wait for a change of what is known.
     fn set(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
         self.changed.notify_all();

@@ -89,7 +89,7 @@ pub(super) fn sweep(daemon: &Daemon, seen: &[Unused]) -> Vec<Unused> {
     match swept.and_then(|_| exec_cni::unused(pod.directories())) {
         Ok(unused) => unused,
         Err(error) => {
-            daemon.journal.failed("looking for namespaces that nobody uses", &error);
+            daemon.journal.failed("looking for unused namespaces", &error);
             Vec::new()
         }
     }

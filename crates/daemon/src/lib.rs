@@ -391,8 +391,8 @@ impl Daemon {
             .map_err(|cause| Error::os(format!("starting the thread {name}"), cause))
     }
 
-    /// Lets every thread end. What they were about is resumed by whoever comes next, so nobody
-    /// waits for them, but for the one that leads queries for names here.
+    /// Lets every thread end. What they were about is resumed by the next process, so this one does
+    /// not wait for them, but for the one that leads queries for names here.
     fn end(&self) {
         *self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stopped.1.notify_all();

@@ -30,9 +30,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 struct Records<'a> {
     daemon: &'a Daemon,
     watch: Watch,
-    /// Readable when the watch is, or when other hosts have told something.
+    /// Readable when the watch is, or when other hosts have sent something.
     wakes: OwnedFd,
-    /// What they have told, as the table has it.
+    /// What they have sent, as the table has it.
     elsewhere: Option<Names>,
     socket: Socket,
     /// What was led here when the ruleset was of this generation.
@@ -42,7 +42,7 @@ struct Records<'a> {
 
 /// Answers until the daemon stops.
 pub(super) fn answer(daemon: &Daemon) {
-    // It ends with the daemon, and what this host was told ends with it.
+    // It ends with the daemon, and what other hosts sent ends with it.
     std::thread::scope(|scope| {
         let host = std::thread::Builder::new().name("names-host".to_owned());
         let host = host.stack_size(super::STACK).spawn_scoped(scope, || host::keep(daemon));
@@ -62,7 +62,7 @@ fn answer_containers(daemon: &Daemon) {
             break;
         }
     }
-    // Queries go again where they went before. Where it fails somebody else had the table.
+    // Queries go again where they went before. Where it fails another program had the table.
     let _ = Socket::netfilter().and_then(|mut socket| unload_names(&mut socket));
 }
 
@@ -158,7 +158,7 @@ impl Book for Records<'_> {
             .map(|place| NameServer { bridge: place.bridge.clone(), address: place.gateway });
         keep_names(&mut self.socket, &servers.collect::<Vec<_>>(), port)?;
         self.is_failing = false;
-        // What somebody else changes meanwhile has a later generation.
+        // What another program changes meanwhile has a later generation.
         let after = nft::generation(&mut self.socket)?;
         let generation = if after == before { before } else { before.wrapping_add(1) };
         self.kept = Some((generation, places.to_vec()));

@@ -12,7 +12,7 @@ pub(crate) fn notify(state: &str) {
     }
 }
 
-/// A socket that is connected to a service manager that asked to be told.
+/// A socket that is connected to a service manager that asked for notifications.
 pub(crate) fn manager() -> Option<UnixDatagram> {
     let path = std::env::var_os("NOTIFY_SOCKET")?;
     let address = match path.as_bytes().strip_prefix(b"@") {

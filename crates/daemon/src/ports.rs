@@ -152,7 +152,7 @@ impl Ports {
         self.report_beyond(beyond, journal);
     }
 
-    /// Closes what nobody publishes, and what another one publishes now: its runtime may keep it itself.
+    /// Closes what no container publishes, and what another one publishes now: its runtime may keep it itself.
     fn drop_stale(&mut self, wanted: &BTreeMap<Target, Wanted>) {
         self.states.retain(|target, (owner, _)| {
             wanted.get(target).is_some_and(|wanted| wanted.owner() == *owner)

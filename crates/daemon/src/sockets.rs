@@ -84,7 +84,7 @@ impl Inherited {
         Ok(inherited)
     }
 
-    /// What is neither is of no use, and closed by nobody but the service manager.
+    /// What is neither is of no use, and only the service manager closes it.
     fn keep(&mut self, name: &str, taken: io::Result<Option<OwnedFd>>) {
         if let Ok(Some(socket)) = taken {
             self.kept.insert(name.to_owned(), socket);
@@ -111,7 +111,9 @@ pub(crate) fn bind(path: &Path) -> Result<(UnixListener, Made)> {
 /// Listens at a TCP address.
 pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|cause| match cause.kind() {
-        ErrorKind::AddrInUse => Error::conflict(format!("somebody already listens at {address}")),
+        ErrorKind::AddrInUse => {
+            Error::conflict(format!("another process already listens at {address}"))
+        }
         _ => Error::os(format!("listening at {address}"), cause),
     })
 }
@@ -145,7 +147,7 @@ fn clear(path: &Path) -> Result<()> {
 fn listener_of(stream: &UnixStream) -> String {
     match socket_peercred(stream) {
         Ok(peer) => process(peer.pid.as_raw_nonzero().get()),
-        Err(_) => "somebody".to_owned(),
+        Err(_) => "another process".to_owned(),
     }
 }
 

@@ -1,5 +1,5 @@
 //! The ways out of networks: followed as devices, gateways and containers come and go, and held whatever
-//! somebody takes away.
+//! other programs remove.
 
 mod report;
 
@@ -20,7 +20,7 @@ use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 
 /// How often records are looked at; after a change in the kernel, whose record mostly follows; and everything
-/// where nobody reports a change.
+/// without a report of a change.
 const GLANCE: Duration = Duration::from_millis(250);
 const SOON: Duration = Duration::from_millis(20);
 const LIVELY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub(super) fn follow(daemon: &Daemon) {
     }
 }
 
-/// Holds networks again where somebody changed the table of the packet filter, until the daemon stops.
+/// Holds networks again where another program changed the table of the packet filter, until the daemon stops.
 pub(super) fn guard(daemon: &Daemon) {
     while let Err(error) = guard_until_lost(daemon) {
         daemon.journal.failed("watching what holds networks to their ways", &error);
@@ -224,7 +224,7 @@ impl Ways {
         }
     }
 
-    /// Makes everything what it should be. `lost`: a change is somebody else's, unless the way changed.
+    /// Makes everything what it should be. `lost`: a change is another program's, unless the way changed.
     fn keep_all(&mut self, daemon: &Daemon, socket: &mut Socket, lost: bool) {
         let relays = self.relays();
         self.keep_each(daemon, socket, (relays.as_ref(), lost));

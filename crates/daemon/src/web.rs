@@ -201,7 +201,7 @@ impl Daemon {
         filled
     }
 
-    /// One at a time: whoever may open the page may ask.
+    /// One at a time: every browser with the token may ask.
     fn explained(&self, view: &View, shared: &Shared) -> Result<Option<Filled>> {
         let busy = "another way is being explained; ask again";
         alone(&shared.is_explaining, busy, || self.content(view, shared))

@@ -316,7 +316,7 @@ mod tests {
             pass.looked(Healed::Shared, true);
             now += LONGEST_SHARED;
         }
-        let Some(News::Contested(sentence)) = rivals.news(now) else { panic!("is told") };
+        let Some(News::Contested(sentence)) = rivals.news(now) else { panic!("is reported") };
         assert!(sentence.contains("pauses of up to 5 s"), "{sentence}");
     }
 

@@ -33,7 +33,7 @@ pub fn now() -> Timestamp {
     Timestamp(since.as_secs())
 }
 
-/// The time by the clock that nobody sets.
+/// The time by the clock that no program can set.
 ///
 /// # Errors
 /// Where `/proc` is not mounted.

@@ -34,7 +34,7 @@ pub struct Routes {
     /// By what the other members are known on the segment: of those from which packets are taken.
     pub links: BTreeMap<IpAddr, HostLink>,
     /// The bridges of routed networks that are still here, while the cluster does not say that they should be, and
-    /// their addresses: nobody sends to those.
+    /// their addresses: no container sends to those.
     pub closed: BTreeMap<IfName, Vec<IpNet>>,
 }
 

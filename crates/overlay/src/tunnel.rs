@@ -153,7 +153,7 @@ impl Tunnel {
         Ok(made.index)
     }
 
-    /// What differs. Where a peer is heard from is the kernel's to know: only a new one is told.
+    /// What differs. Where a peer is heard from is the kernel's to know: only a new one gets its address.
     fn changes(&self, device: &Device) -> Vec<PeerChange> {
         let wanted: BTreeSet<PublicKey> = self.peers.values().copied().collect();
         let gone = device.peers.keys().filter(|key| !wanted.contains(*key));

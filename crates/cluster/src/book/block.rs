@@ -10,7 +10,7 @@ use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
 use crate::view::View;
 
 /// One more block of the network for the host, and in which transaction it was taken: `own`, from which the host gives
-/// addresses already, where that is free in `view`, or the first that nobody has. Where others take that at the same
+/// addresses already, where that is free in `view`, or the first that no host has. Where others take that at the same
 /// moment, as all hosts do of a new network, the next try is one that the host's name chooses.
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn claim_block(
     Err(Error::try_again(format!("others take the blocks of network {name} all the time")))
 }
 
-/// The first block that is nobody's, or another one after a race. One with addresses that hosts have, or that were pinned, comes last:
+/// The first block that no host has, or another one after a race. One with addresses that hosts have, or that were pinned, comes last:
 /// its host may not have claimed it again.
 fn free_block(
     view: &View,

@@ -10,8 +10,8 @@ use crate::port::{Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, T
 use crate::reach::{is_host, is_of_family, of_other_family};
 use crate::view::View;
 
-/// Makes `name` the first member, or one more of a cluster that is there: whoever may write to etcd
-/// needs no token. A member that has lost its own record of that, and so is not heard of, is one again.
+/// Makes `name` the first member, or one more of a cluster that is there: a host that may write to
+/// etcd needs no token. A member that has lost its own record of that, and so is not heard of, is one again.
 ///
 /// # Errors
 /// `Conflict` where there is a host of that name or address; `Unsupported` where the layout is of another
@@ -215,7 +215,7 @@ fn take_out(
     view: &View,
     (name, expect): (&HostName, Expect),
 ) -> Result<Outcome> {
-    // The host goes first: what of it is left then is nobody's.
+    // The host goes first: what of it is left then has no owner.
     let mut writes = vec![
         Write::Delete(Key::Host(name.clone())),
         Write::Delete(Key::Alive(name.clone())),

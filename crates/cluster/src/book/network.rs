@@ -13,7 +13,7 @@ use super::unanswered::Unanswered;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
 use crate::view::View;
 
-/// The first VNI: lower ones are often somebody's already.
+/// The first VNI: lower ones are often in use already.
 const FIRST_VNI: u32 = 0x1001;
 
 /// Subnets are chosen from here where none is named: `10.64.0.0/16` and those behind it.
@@ -231,7 +231,7 @@ pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork
             "network {name} is not used: its VNI {vni} is that of network {holder}"
         ))),
         None => Err(Error::conflict(format!(
-            "network {name} is not used: nobody has claimed its VNI {vni} for it, as `spoke network \
+            "network {name} is not used: no host has claimed its VNI {vni} for it, as `spoke network \
              create` does"
         ))),
     }

@@ -1,6 +1,6 @@
 //! Addresses that a host has apart from its blocks.
 //!
-//! An address in nobody's block is given by the record alone. One in the block of another host is asked of
+//! An address in a block that no host has is given by the record alone. One in the block of another host is asked of
 //! that host, which leases from its block without asking anybody: it keeps the address for the other one, or
 //! says what has it. A host that is gone is not asked. The host of the block asks as others do for what it has given
 //! away. One that a name keeps is asked of the host that has it.
@@ -199,7 +199,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Nobody can be asked of a host that is lost, and it may be there all the same.
+    /// A host that is lost cannot be asked, and it may be there all the same.
     fn refuse_lost(&self, view: &View, host: &HostName) -> Result<()> {
         match view.alive.contains(host) {
             true => Ok(()),

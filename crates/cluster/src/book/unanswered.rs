@@ -1,4 +1,4 @@
-//! A transaction that nobody has answered: the connection was cut, or it took too long.
+//! A transaction without an answer: the connection was cut, or it took too long.
 //!
 //! It may have been carried out. What the cluster has afterwards says so, and so the caller reads again, as after a race.
 

@@ -65,7 +65,7 @@ impl Http {
     }
 
     /// Asks the server that answered last, and the others where it cannot be connected to. Fails with
-    /// `TryAgain` where none answers: then nobody knows whether it was done. `Exhausted` where the answer is too long.
+    /// `TryAgain` where none answers: then it is unknown whether it was done. `Exhausted` where the answer is too long.
     pub(super) fn ask<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
         self.ask_within(TIMEOUT, path, body)
     }

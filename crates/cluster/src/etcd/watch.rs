@@ -1,4 +1,4 @@
-//! Being told of changes (`/v3/watch`): one JSON message a line.
+//! etcd's watches (`/v3/watch`): one JSON message a line.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;

@@ -98,7 +98,7 @@ impl AuthorityRecord {
     /// # Errors
     /// `Denied`, with what to do.
     pub fn refuse_unfit(&self, trusted: &Trusted, abandoned: &Abandoned) -> Result<()> {
-        // Also where the latest one is named again: nobody goes back to the one before.
+        // Also where the latest one is named again: no host goes back to the one before.
         let is_latest = || trusted.digests().last().is_some_and(|last| last == self.next.digest());
         let why = match () {
             () if abandoned.has(&self.next) => "was given up before",

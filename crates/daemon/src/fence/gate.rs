@@ -29,7 +29,7 @@ const COUNTED: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 64;
 /// No attempt begins later than this: the others whose answers open something wait meanwhile.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Names of one container that are reported in a second, and how many containers are told apart.
+/// Names of one container that are reported in a second, and how many containers are counted apart.
 const REPORTED: u32 = 100;
 const SOURCES: usize = 4096;
 
@@ -198,7 +198,7 @@ impl FenceGate {
         Some(look(&table))
     }
 
-    /// Writes down what was refused. Where that fails there is nobody to tell but the log of the events.
+    /// Writes down what was refused. Where that fails only the log of the events says so.
     pub(super) fn report(&self, denied: &Denied) {
         let _ = self.file.append(denied);
     }

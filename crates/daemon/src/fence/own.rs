@@ -66,7 +66,7 @@ impl Fences {
     }
 
     /// Whether containers in these stages have the rules of their own that they should have, and no others have any.
-    /// Where a record is damaged its container may have some: those of nobody else are left as they are.
+    /// Where a record is damaged its container may have some: those without a readable record are tolerated.
     pub(super) fn is_own_kept(
         &self,
         daemon: &Daemon,

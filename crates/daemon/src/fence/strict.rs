@@ -28,7 +28,7 @@ impl Fences {
 
     /// Lets what fences let pass be routed out of strict networks, as far as the ports of their containers are checked.
     /// The others are looked at again soon, and all of them where a record is damaged: its container may have rules
-    /// that nobody knows. Whether all are complete now.
+    /// that the book does not say. Whether all are complete now.
     pub(super) fn complete(
         &mut self,
         daemon: &Daemon,

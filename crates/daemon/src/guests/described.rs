@@ -7,7 +7,7 @@ use dhcp::guest::Guest;
 use model::{Attached, Attachment, Family, HostName, IpNet, Ipv4Net, Ipv6Net, Phase};
 
 /// Who answers where the network has no gateway: an address of the link.
-const NOBODY: Ipv4Addr = Ipv4Addr::new(169, 254, 0, 1);
+const LINK_GATEWAY: Ipv4Addr = Ipv4Addr::new(169, 254, 0, 1);
 
 /// `None` where it is no machine's, or not attached.
 pub(super) fn of(record: &Attachment, root: &Path) -> Option<Guest> {
@@ -37,7 +37,7 @@ pub(super) fn of(record: &Attachment, root: &Path) -> Option<Guest> {
 fn v4(attached: &Attached) -> Option<(Ipv4Net, Ipv4Addr)> {
     attached.addresses.iter().find_map(|held| match (held.address, held.gateway) {
         (IpNet::V4(net), Some(IpAddr::V4(gateway))) => Some((net, gateway)),
-        (IpNet::V4(net), _) => Some((net, NOBODY)),
+        (IpNet::V4(net), _) => Some((net, LINK_GATEWAY)),
         (IpNet::V6(_), _) => None,
     })
 }
@@ -49,7 +49,7 @@ fn v6(attached: &Attached) -> Vec<Ipv6Net> {
 
 /// Those of the main table; without a next hop through the gateway.
 fn routes(attached: &Attached) -> Vec<(Ipv4Net, Ipv4Addr)> {
-    let usual = v4(attached).map(|(_, gateway)| gateway).filter(|gateway| *gateway != NOBODY);
+    let usual = v4(attached).map(|(_, gateway)| gateway).filter(|gateway| *gateway != LINK_GATEWAY);
     let main = attached.routes.iter().filter(|route| route.is_in_main());
     main.filter_map(|route| match (route.dst, route.via) {
         (IpNet::V4(dst), Some(IpAddr::V4(via))) => Some((dst, via)),

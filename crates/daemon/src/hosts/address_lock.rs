@@ -21,7 +21,7 @@ pub(super) struct AddressLock<'h> {
 }
 
 impl Hosts {
-    /// Locks an address, once nobody else has the lock; none where that takes longer than `limit`.
+    /// Locks an address, once no other thread has the lock; none where that takes longer than `limit`.
     pub(super) fn lock_address(&self, place: &Place, limit: Duration) -> Option<AddressLock<'_>> {
         let deadline = Instant::now() + limit;
         let mut state = self.lock();

@@ -11,7 +11,7 @@ use overlay::Overlay;
 
 use super::Attached;
 
-/// More new addresses at a time come from reading everything again: nobody waits for them.
+/// More new addresses at a time come from reading everything again: no call waits for them.
 const MOST_NEW: usize = 32;
 
 /// The hardware address that each address of a network had last, wherever it was.

@@ -44,7 +44,7 @@ impl Keeper<'_> {
         }
         let mut local = self.present(view, member, (name, network), first)?;
         self.use_first(etcd, view, member, (name, local.block))?;
-        // Before the store was read nobody knows what is used.
+        // Before the store was read it is unknown what is used.
         if self.hosts.lock().attached.is_none() {
             return Ok(local);
         }
@@ -145,7 +145,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Has etcd keep a block that it was told to be given back: that may still reach it, and finds another record then.
+    /// Has etcd keep a block whose return was sent to it: the return may still reach it, and finds another record then.
     /// Whether it does.
     fn keep(&mut self, etcd: &Etcd, view: &mut View, member: &Member, key: &Block) -> Result<bool> {
         let kept = book::keep_block(etcd, view, &key.0, &member.name, key.1);
@@ -226,7 +226,7 @@ impl Keeper<'_> {
             }
             view.blocks.remove(&key);
         } else if self.resting.is_unanswered(&key) && !self.keep(etcd, view, member, &key)? {
-            // No container gets an address of it before what etcd was told is in vain.
+            // No container gets an address of it before what was sent to etcd is in vain.
             return Ok(());
         }
         self.resting.end(&key);

@@ -21,7 +21,7 @@ const SEEK: Duration = Duration::from_millis(200);
 pub(super) const SMALL: u32 = 68;
 /// So many clocks are asked for at once: what is asked later waits for what is not answered, and would seem ahead.
 const CLOCKS: usize = 100;
-/// Clocks that differ by more are told, in milliseconds: certificates and tokens depend on them.
+/// Clocks that differ by more are reported, in milliseconds: certificates and tokens depend on them.
 const SKEW: i64 = 2000;
 /// No more ways are asked by: the first network of each host comes first, then the second.
 const MOST: usize = 512;

@@ -1,7 +1,7 @@
 //! Routed networks, and those of a transport that this version does not know, that are still on this host, while the cluster does not say that they should be.
 //!
 //! Their bridges are let by the guard of a host that forwards, because the table of routed networks decides who sends
-//! to them. So they stay in it, and nobody sends to them but who answers, or asks for a published port.
+//! to them. So they stay in it, and the only packets to them are answers and those to published ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(super) fn closed(
     all.map(|(name, made)| Ok((model::bridge_name(name)?, made.network.nets().collect()))).collect()
 }
 
-/// Removes every link to other hosts, but lets nobody send to these.
+/// Removes every link to other hosts, but lets no container send to these.
 pub(super) fn unlink(member: &Member, closed: BTreeMap<IfName, Vec<IpNet>>) -> Result<()> {
     let nothing = Overlay {
         local: member.address,

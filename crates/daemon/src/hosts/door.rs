@@ -24,7 +24,7 @@ use crate::{Daemon, STACK};
 pub(super) const DOOR: u16 = 23810;
 /// So many are answered at a time; who comes then is sent away.
 const AT_ONCE: usize = 8;
-/// And so many of one address: nobody holds the others up by saying nothing.
+/// And so many of one address: a silent client does not hold the others up.
 const OF_ONE: usize = 2;
 /// How often one address may be refused before it has to wait.
 const REFUSALS: u32 = 5;

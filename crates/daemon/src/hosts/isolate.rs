@@ -1,7 +1,7 @@
 //! Keeps the containers of this host apart from others that may have their addresses.
 //!
 //! While etcd does not answer this host cannot know whether its lease has ended and its addresses were taken over.
-//! By its own clock, which nobody sets and which runs on while the host sleeps, it knows since when that may be so.
+//! By its own clock, which no program can set and which runs on while the host sleeps, it knows since when that may be so.
 //! From then on it asks each host over a network that both have. A host that hears of etcd does not take packets of
 //! this one any more by then, and does not answer. One that answers knows nothing of a takeover: etcd is gone for that
 //! host too. So the containers of both go on.
@@ -34,7 +34,7 @@ const TIMES: usize = 2;
 
 impl Keeper<'_> {
     /// Learns which hosts do not answer any more, from the moment on at which addresses of this host may be
-    /// others'. Before that, nobody can have taken one over.
+    /// others'. Before that, no host can have taken one over.
     pub(super) fn isolate(&mut self, view: &View, member: &Member) {
         if !self.is_over_at(time::since_boot()) {
             return;
@@ -108,7 +108,7 @@ pub(super) fn listen(daemon: &Daemon, hosts: &Hosts) {
 
 impl Hosts {
     /// Takes over which hosts did not answer until `asked`, where etcd answered after that: otherwise this host may
-    /// be the one that nobody hears.
+    /// be the one that no other host hears.
     fn learn_mute(&self, mute: BTreeSet<HostName>, asked: Instant) {
         let is_heard = |state: &State| state.renewed.is_some_and(|renewed| renewed > asked);
         if self.wait(LIMIT + Duration::from_secs(LEASE.into()), is_heard) {

@@ -121,7 +121,7 @@ pub(super) struct Keeper<'a> {
     noted: Vec<String>,
     /// The latest state of the cluster that this daemon knows.
     pub(super) heard: Revision,
-    /// Since when this host is heard of without a break: nobody takes its addresses over meanwhile.
+    /// Since when this host is heard of without a break: no host takes its addresses over meanwhile.
     pub(super) alive: Revision,
     /// The latest record that it knows, and when that was written.
     pub(super) latest: Option<(Key, Revision)>,
@@ -397,7 +397,7 @@ impl Keeper<'_> {
         });
     }
 
-    /// What somebody changed while etcd does not answer: the entries are made as they were heard of last, without
+    /// What another program changed while etcd does not answer: the entries are made as they were heard of last, without
     /// those of hosts that hold this one for gone.
     fn mend(&mut self, member: &Member) {
         let view = self.hosts.lock().view.clone();
@@ -438,7 +438,7 @@ fn refuse_unusable(view: &View, member: &Member) -> Result<()> {
 fn refuse_removed(view: &View, member: &Member) -> Result<()> {
     match view.hosts.get(&member.name) {
         Some(host) if host.address == member.address => Ok(()),
-        // Nobody has removed it.
+        // No host has removed it.
         None if view.is_damaged(&member.name) => Err(Error::try_again(format!(
             "what etcd has of host {} cannot be read, and is not this host's word; `spoke host ls` on another one says why",
             member.name

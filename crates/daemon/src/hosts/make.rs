@@ -157,7 +157,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Networks that this host has no more, once nobody uses them.
+    /// Networks that this host has no more, once no container uses them.
     pub(super) fn remove_others(
         &mut self,
         etcd: &Etcd,

@@ -212,7 +212,7 @@ fn member_of(files: &Files, (name, address): (&HostName, IpAddr), etcd: Vec<Url>
 }
 
 /// By the first host that answers. One that refuses speaks for all: they have the same records. One whose certificate
-/// is not the cluster's speaks for nobody. With an error goes whether this host may be a member all the same.
+/// is not the cluster's speaks for no host. With an error goes whether this host may be a member all the same.
 fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified, (Error, bool)> {
     let (mut failure, mut other) = (Error::invalid("the token names no host"), None);
     let mut may_be_member = false;

@@ -87,7 +87,7 @@ impl Keeper<'_> {
         let state = match in_use {
             None => PinState::Granted,
             Some(InUse::Held(holder)) => PinState::Held(self.shown(&holder)),
-            Some(InUse::Reserved(by)) => PinState::Held(format!("nobody: it is {by}")),
+            Some(InUse::Reserved(by)) => PinState::Held(format!("no container: it is {by}")),
         };
         // What etcd does not take keeps no other address from its host.
         let answered = book::answer_pin(etcd, view, (name, address), (pin, at), state);
@@ -126,7 +126,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Deletes a pin that nobody can have made as the layout says.
+    /// Deletes a pin that no host can have made as the layout says.
     pub(super) fn disprove(
         &mut self,
         etcd: &Etcd,

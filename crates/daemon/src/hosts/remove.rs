@@ -22,7 +22,7 @@ impl Hosts {
         let removed = tend::retire(&member, name, force)
             .and_then(|etcd| book::remove_host(&etcd, name, &member.name, force));
         match removed {
-            // etcd lost its data, and so nobody says to this host that it was removed.
+            // etcd lost its data, and so no record says to this host that it was removed.
             Err(error) if error.kind() == Kind::NotFound && is_own => {}
             // It was removed while it was cut off: its certificate is worth nothing.
             Err(error) if error.kind() == Kind::TryAgain && is_own && member.own_etcd && force => {
@@ -58,7 +58,7 @@ impl Keeper<'_> {
         member.own_etcd && self.hosts.lock().leaving
     }
 
-    /// This host was removed: nothing leads to others any more, and its networks go where nobody uses
+    /// This host was removed: nothing leads to others any more, and its networks go where no container uses
     /// them. What fails is tried again, and so what it is a member by goes last.
     pub(super) fn leave(&mut self, member: &Member, why: &Error) {
         self.daemon.journal.failed("the cluster of hosts", why);

@@ -19,7 +19,7 @@ enum Rest {
     Since(Instant),
     /// The same; containers still got addresses of it then, and that was reported.
     Deferred(Instant),
-    /// etcd was told that it is given back, and has not answered: that may reach it later.
+    /// The return of it was sent to etcd, which has not answered: that may reach it later.
     Unanswered,
 }
 
@@ -49,7 +49,7 @@ impl Resting {
         self.0.retain(|(name, _), _| !is_over(name));
     }
 
-    /// Takes one of a network into use again, but for what etcd was told to be given back; whether there was one.
+    /// Takes one of a network into use again, but for those whose return was sent to etcd; whether there was one.
     pub(super) fn resume(&mut self, name: &NetworkName) -> bool {
         let mut own = self.0.iter().filter(|((of, _), rest)| {
             of == name && matches!(rest, Rest::Since(_) | Rest::Deferred(_))
@@ -78,7 +78,7 @@ impl Resting {
         matches!(before, Rest::Since(_))
     }
 
-    /// etcd is told that a block is given back.
+    /// The return of a block is sent to etcd.
     pub(super) fn begin_return(&mut self, block: &Block) {
         self.0.insert(block.clone(), Rest::Unanswered);
     }
@@ -116,7 +116,7 @@ mod tests {
         resting.begin_return(&block(2));
         let other: Block = ("back".parse().unwrap(), block(1).1);
         resting.begin(other.clone());
-        // The second one was given back after all, and nobody has the third.
+        // The second one was given back after all, and no host has the third.
         resting.keep_own(&view(&[(1, "a"), (2, "b")]), (&block(1).0, &host));
         assert_eq!([1, 2, 3].map(|third| resting.has(&block(third))), [true, false, false]);
         assert!(resting.has(&other));
@@ -131,7 +131,7 @@ mod tests {
         assert!(resting.is_unanswered(&block(1)) && !resting.resume(&name));
         assert!(!resting.defer(&block(1)) && resting.is_unanswered(&block(1)));
         assert_eq!(resting.due(&name), Some(block(1).1));
-        // The other one was not told of.
+        // The return of the other one was not sent.
         resting.begin(block(2));
         assert!(resting.defer(&block(2)) && !resting.defer(&block(2)));
         assert!(resting.resume(&name) && !resting.has(&block(2)) && resting.has(&block(1)));

@@ -245,7 +245,7 @@ impl Server {
         }
     }
 
-    /// Which wish to begin anew is there. An earlier version wrote nothing into the file.
+    /// Which request to begin anew is there. An earlier version wrote nothing into the file.
     fn wanted(&self) -> Option<Serial> {
         member::read(&self.directory.join(RESTART)).unwrap_or_default()
     }

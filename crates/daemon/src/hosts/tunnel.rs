@@ -1,4 +1,4 @@
-//! The keys of this host's tunnels: made here, kept in files that only the superuser may read, and told to the others
+//! The keys of this host's tunnels: made here, kept in files that only the superuser may read, and sent to the others
 //! as public keys.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// A host without encrypted networks has no keys: nobody waits for it when they are changed.
+    /// A host without encrypted networks has no keys: no host waits for it when they are changed.
     fn forget_tunnels(&mut self, etcd: &Etcd, view: &mut View, member: &Member) -> Result<()> {
         self.rotated = None;
         let own = view.tunnels.keys().filter(|(host, _)| *host == member.name);
@@ -130,7 +130,7 @@ pub(super) fn forget(place: &Path) -> Result<()> {
 fn is_everywhere(view: &View, member: &Member, turn: u32, known: &BTreeSet<IpAddr>) -> bool {
     let hosts: BTreeSet<&HostName> = view.tunnels.keys().map(|(host, _)| host).collect();
     let mut others = hosts.into_iter().filter(|host| **host != member.name);
-    // One whose daemon is stopped goes on with its older key, which nobody tells it not to.
+    // One whose daemon is stopped goes on with its older key.
     let is_late = |(host, of): &(HostName, u32)| {
         *of < turn && *host != member.name && view.hosts.contains_key(host)
     };
@@ -194,14 +194,14 @@ mod tests {
             access: cluster::Access::default(),
             own_etcd: false,
         };
-        let nobody = BTreeSet::new();
-        assert!(!is_everywhere(&view, &member, 1, &nobody));
+        let none = BTreeSet::new();
+        assert!(!is_everywhere(&view, &member, 1, &none));
         // Its kernel has both keys, and its daemon is stopped.
         assert!(!is_everywhere(&view, &member, 1, &BTreeSet::from([address])));
         view.alive.insert(b.clone());
         assert!(is_everywhere(&view, &member, 1, &BTreeSet::from([address])));
         view.hosts.remove(&b);
-        assert!(is_everywhere(&view, &member, 1, &nobody));
+        assert!(is_everywhere(&view, &member, 1, &none));
     }
 
     #[test]

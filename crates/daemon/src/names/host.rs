@@ -27,7 +27,7 @@ const LONGEST: u64 = 1 << 20;
 /// What was configured, by bridge.
 type Configured = BTreeMap<IfName, LinkNames>;
 
-/// Configures it until the daemon stops, and takes it back then: nobody would answer.
+/// Configures it until the daemon stops, and takes it back then: no server would answer.
 pub(super) fn keep(daemon: &Daemon) {
     let config = daemon.context_pool.config();
     let path = config.store.runtime.join(FILE);
@@ -214,7 +214,7 @@ fn indices(configured: &Configured) -> Indices {
     configured.iter().map(|(bridge, link)| (bridge.clone(), link.index)).collect()
 }
 
-/// Another device that has the name by now was configured of by nobody.
+/// Another device that has the name by now was not configured.
 fn revert(indices: &Indices, route: &mut Socket) -> Result<()> {
     let Some((mut resolved, _)) = Resolved::connect()? else { return Ok(()) };
     let mut worked = Ok(());

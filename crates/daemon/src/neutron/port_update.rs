@@ -80,7 +80,5 @@ fn report(daemon: &Daemon, round: &Round, is_troubled: &mut bool) {
 
 fn reported(lost: &Lost) -> String {
     let Lost { port, of } = lost;
-    format!(
-        "somebody deleted port {port} in Neutron: {of} reaches nobody until it is started again"
-    )
+    format!("port {port} was deleted in Neutron: {of} has no network until it is started again")
 }

@@ -200,7 +200,7 @@ impl HttpListener {
         let spawned = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         if spawned.is_err() {
             working.end();
-            // Nobody answers the client: it is let go.
+            // No thread answers the client: it is let go.
             open.pop_back();
         }
         spawned.map(drop)

@@ -16,7 +16,7 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// What is near this host, and where that is read.
 pub(super) struct Surroundings {
-    /// Not those that are asked when something is opened: nobody waits for these here.
+    /// Not those that are asked when something is opened: no call waits for these here.
     records: Records,
     known: Option<(Instant, Near)>,
 }

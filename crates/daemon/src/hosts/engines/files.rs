@@ -90,7 +90,7 @@ pub(super) fn remove_list(name: &NetworkName) -> Result<()> {
     remove(&of_list(Path::new(LISTS), name), |there| is_our_list(there, name))
 }
 
-/// Whether Podman makes networks by CNI, as Podman 4 does where it is told to, or where it began with that.
+/// Whether Podman makes networks by CNI, as Podman 4 does where its configuration says so, or where it began with that.
 fn has_cni() -> bool {
     let conf = file::text(Path::new(CONF), LARGEST).ok();
     let conf = conf.and_then(|text| toml::from_str::<toml::Table>(&text).ok());

@@ -39,7 +39,7 @@ impl Chosen {
         }
     }
 
-    /// A session with etcd begins. Nobody could make a server a voter while there was none, so that time is not the
+    /// A session with etcd begins. No host could make a server a voter while there was none, so that time is not the
     /// server's.
     pub(super) fn begin(&mut self) {
         self.learns = None;
@@ -96,7 +96,7 @@ impl Work<'_> {
             let mut hosts = self.view.hosts.iter();
             let Some((name, _)) = hosts.find(|(_, host)| server::peer(host.address) == server.peer)
             else {
-                // It may be that of a host whose record nobody can read.
+                // It may be that of a host whose record cannot be read.
                 if self.view.servers.keys().any(|name| self.view.is_damaged(name)) {
                     return Ok(());
                 }
