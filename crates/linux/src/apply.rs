@@ -295,7 +295,7 @@ impl<'a> Hands<'a> {
 /// help.
 fn busy(failure: &netlink::Failure) -> Error {
     Error::conflict(format!(
-        "{failure}: the device below it is a port of another one (then name that as the parent), or has links of another kind: macvlan and ipvlan cannot share a parent, and passthru shares it with nobody"
+        "{failure}: the device below it is a port of another one (then name that as the parent), or has links of another kind: macvlan and ipvlan cannot share a parent, and passthru does not share it"
     ))
 }
 

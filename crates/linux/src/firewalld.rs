@@ -29,7 +29,7 @@ const IS_SO: [&str; 3] = ["ZONE_ALREADY_SET", "ALREADY_ENABLED", "ZONE_CONFLICT"
 const IS_NOT: [&str; 4] = ["UNKNOWN_INTERFACE", "UNKNOWN_SOURCE", "NOT_ENABLED", "ZONE_CONFLICT"];
 const IS_SO_OF_SOURCES: [&str; 2] = ["ZONE_ALREADY_SET", "ALREADY_ENABLED"];
 /// It is on no bus here.
-const NOBODY: [&str; 2] =
+const ABSENT: [&str; 2] =
     ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
 
 /// Puts `interface` into the zone that trusts, unless it is in one: which one is the administrator's
@@ -151,7 +151,7 @@ impl Firewalld {
         let not = || Error::try_again("firewalld does not run, and \"backend\" asks for it");
         let mut firewalld = Self::connect()?.ok_or_else(not)?;
         match firewalld.call("getZones", &[])? {
-            Err(Refusal { name, .. }) if NOBODY.contains(&name.as_str()) => Err(not()),
+            Err(Refusal { name, .. }) if ABSENT.contains(&name.as_str()) => Err(not()),
             _ => Ok(firewalld),
         }
     }
@@ -161,7 +161,7 @@ impl Firewalld {
     fn change(&mut self, method: &str, (zone, what): (&str, &str), fine: &[&str]) -> Result<bool> {
         match self.call(method, &[zone, what])? {
             Ok(_) => Ok(true),
-            Err(Refusal { name, .. }) if NOBODY.contains(&name.as_str()) => Ok(false),
+            Err(Refusal { name, .. }) if ABSENT.contains(&name.as_str()) => Ok(false),
             Err(Refusal { text, .. }) if is_reason(&text, fine) => Ok(false),
             Err(Refusal { name, text }) => Err(Error::try_again(format!(
                 "firewalld refuses {method} of {what} in zone {zone}: {name}: {text}"

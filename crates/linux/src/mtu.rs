@@ -18,7 +18,7 @@ pub(crate) fn revise(before: &Attachment, after: &Attachment) -> Result<()> {
         return Err(Error::not_found(format!("{name}, the host's end of {}, is gone", after.id)));
     };
     if after.tap().is_some() {
-        // The machine is told when it renews its lease.
+        // The machine gets it when it renews its lease.
         return set(socket, &outer, mtu);
     }
     if outer.mtu < mtu.bytes() {

@@ -11,7 +11,7 @@ use crate::firewalld::bus::{Bus, Refusal};
 use crate::firewalld::message::{Arguments, Method, Structure, Value};
 
 /// It is on no bus here.
-const NOBODY: [&str; 2] =
+const ABSENT: [&str; 2] =
     ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
 /// The device is gone.
 const GONE: &str = "org.freedesktop.resolve1.NoSuchLink";
@@ -33,7 +33,7 @@ pub struct LinkNames {
     pub servers: Vec<IpAddr>,
     /// Their port.
     pub port: u16,
-    /// The domains about which they are asked; nobody else is asked about these, and they are asked about nothing else.
+    /// The domains about which they are asked; no other server is asked about these, and they are asked about nothing else.
     pub domains: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl Resolved {
         Ok(true)
     }
 
-    /// Has it ask nobody by the device any more. A device that is gone is done.
+    /// Has it send no query by the device any more. A device that is gone is done.
     ///
     /// # Errors
     /// As [`Resolved::set`].
@@ -116,7 +116,7 @@ fn refused(call: &str, Refusal { name, text }: Refusal) -> Error {
             "systemd-networkd configures the bridge, so systemd-resolved takes its servers from there only: {text}"
         )),
         UNKNOWN => Error::unsupported("systemd-resolved is older than version 246"),
-        name if NOBODY.contains(&name) => Error::try_again("systemd-resolved has just ended"),
+        name if ABSENT.contains(&name) => Error::try_again("systemd-resolved has just ended"),
         _ => Error::os(
             format!("configuring systemd-resolved for a bridge ({call})"),
             std::io::Error::other(format!("{name}: {text}")),

@@ -109,7 +109,7 @@ pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(H
 pub struct Held {
     /// Where its way leads.
     pub hops: Hops,
-    /// Whether the kernel has taken all of it: of what it has not, nobody has taken anything away.
+    /// Whether the kernel has taken all of it: of what it has not, no program has taken anything away.
     pub is_whole: bool,
     connected: Connected,
     relays: Option<bool>,

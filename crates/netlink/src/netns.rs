@@ -179,7 +179,7 @@ mod tests {
         let seen = rustix::io::read(&watch, &mut buffer);
         fs::remove_file(&pipe).unwrap();
         assert_eq!(refused.unwrap_err().kind(), Kind::Invalid);
-        assert_eq!(seen, Err(Errno::AGAIN), "somebody may wait for a reader");
+        assert_eq!(seen, Err(Errno::AGAIN), "a writer may wait for a reader");
     }
 
     #[test]

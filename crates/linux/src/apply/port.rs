@@ -102,7 +102,7 @@ impl Hands<'_> {
             let there = self.socket.addresses(Some(index))?;
             if let Some(address) = there.iter().find(|address| address.duplicate) {
                 return Err(Error::conflict(format!(
-                    "somebody else on the network of {name} has the address {}",
+                    "another host or container on the network of {name} has the address {}",
                     address.address
                 )));
             }

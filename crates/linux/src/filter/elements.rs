@@ -298,7 +298,7 @@ fn yields(
     if same_address && other.as_ref().map_or(Ok(true), is_gone)? {
         return Ok(());
     }
-    let by = other.as_ref().map_or("somebody else", Owner::as_str);
+    let by = other.as_ref().map_or("another program", Owner::as_str);
     let what = meant.map_or_else(|| listed.entry.to_string(), |meant| meant.to_string());
     Err(Error::conflict(format!("{} is taken by {by}, which has {what}", listed.entry)))
 }

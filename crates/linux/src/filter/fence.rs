@@ -189,7 +189,7 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
 }
 
 /// Removes ranges that are wanted no more, and adds those that are missing. Those of several interfaces, and
-/// ways from one to another as if they were one network, are nobody's.
+/// ways from one to another as if they were one network, have no owner.
 fn renew(
     socket: &mut Socket,
     transaction: &mut Transaction,

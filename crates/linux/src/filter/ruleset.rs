@@ -16,7 +16,7 @@ const COMMENT: &str = "made by Spoke";
 /// replaces all chains; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
 const STAMP: &str = "ruleset_8";
-/// Each attempt but the last one found that somebody else was replacing the chains.
+/// Each attempt but the last one found that another process was replacing the chains.
 const ATTEMPTS: usize = 16;
 
 pub(super) const ADDRESSES: [&[Field]; 2] = [&[Field::Ipv4], &[Field::Ipv6]];
@@ -101,7 +101,7 @@ pub(super) const OWNED: [&[Set<'static>]; 15] = [
     &[AT_LOOPBACK],
 ];
 
-/// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
+/// The sets whose elements have no owner, in the order of `ruleset.nft`.
 const SHARED: [Set<'static>; 11] = [
     POLICED,
     GUARDED_BRIDGES,
@@ -349,7 +349,7 @@ pub fn unload_unowned(socket: &mut Socket) -> Result<()> {
     unload_while(socket, TABLE, |socket| Ok(super::list_owners(socket)?.is_empty()))
 }
 
-/// Removes a table if nobody uses it, and no process changes that meanwhile. Where others keep changing the packet
+/// Removes a table if no container uses it, and no process changes that meanwhile. Where others keep changing the packet
 /// filter it stays: it goes with what is removed next.
 pub(super) fn unload_while(
     socket: &mut Socket,

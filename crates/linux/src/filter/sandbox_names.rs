@@ -37,7 +37,7 @@ pub struct SandboxNames {
     pub mark: Option<u32>,
 }
 
-/// Leads what Docker's server is asked to these sockets. `socket` is of the sandbox's namespace. Whoever is root in the
+/// Leads what Docker's server is asked to these sockets. `socket` is of the sandbox's namespace. Root in the
 /// container changes the packet filter there as he likes, so nothing of it is read.
 ///
 /// # Errors

@@ -55,7 +55,7 @@ const SOURCES: [Set<'static>; 2] = [
 const LINKED: Set<'static> = set("linked", &[Field::Interface]);
 /// Ports of virtual machines.
 const MACHINES: Set<'static> = set("machines", &[Field::Interface]);
-/// Ports that come with addresses of nobody, of IPv4 and of IPv6.
+/// Ports that come with addresses that no container has, of IPv4 and of IPv6.
 const STRANGERS: [Set<'static>; 2] = [
     Set { lookup: Lookup::Counting, ..set("strangers4", &[Field::Interface]) },
     Set { lookup: Lookup::Counting, ..set("strangers6", &[Field::Interface]) },
@@ -105,7 +105,7 @@ pub(crate) struct Sender {
     pub(crate) subnets: Vec<IpNet>,
     /// Whether it sends packets from its own addresses only.
     pub(crate) bound: Bound,
-    /// Whether it is a virtual machine, whose interface nobody but the daemon configures.
+    /// Whether it is a virtual machine, whose interface only the daemon configures.
     pub(crate) is_machine: bool,
 }
 

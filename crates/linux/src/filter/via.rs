@@ -62,7 +62,7 @@ pub(crate) struct Lead<'a> {
 
 /// Makes chains and the elements of the network what they should be. Whether they were not. Nothing is changed where
 /// `still` says that this is no more the way: it is asked behind the number of the ruleset which the change is for,
-/// and whoever records another way changes the ruleset after that.
+/// and the process that records another way changes the ruleset after that.
 pub(crate) fn keep(
     socket: &mut Socket,
     way: &WayOut,

@@ -41,7 +41,7 @@ impl Resolver {
             add(&mut given.options, dns.options.iter().map(String::as_str));
         }
         let host = Self::of_host(root);
-        // The domains of networks take nobody else's place.
+        // The domains of networks do not replace others.
         let elsewhere = or(given.search, host.search);
         let others = elsewhere.into_iter().filter(|domain| !own.contains(domain));
         let search = own.iter().cloned().chain(others).collect();

@@ -56,7 +56,7 @@ pub(super) fn plan(
 
 /// What the network's attachments share: the bridge, with a gateway on each subnet. The host forwards from the first
 /// attachment on: at boot networks are made before dockerd starts, which drops what goes to its containers unasked
-/// only where nobody turned forwarding on before it.
+/// only where no program turned forwarding on before it.
 pub(super) fn up(
     network: &Network,
     link: &Link,

@@ -22,7 +22,7 @@ pub(super) fn ensured<'f>(
     facts: Option<&'f ParentFacts>,
 ) -> Result<(&'f ParentFacts, Vec<Step>)> {
     let Some(there) = facts else {
-        return Err(Error::bug("nobody looked for the parent device".to_owned()));
+        return Err(Error::bug("the parent device was not looked for".to_owned()));
     };
     let Some(vlan) = parent.vlan else { return Ok((there, Vec::new())) };
     let mut steps = match &there.base {

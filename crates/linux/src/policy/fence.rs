@@ -139,7 +139,7 @@ impl Policy {
         self.with_calm(|socket| fence::ensure(socket, &fenced))
     }
 
-    /// Closes the fence of what is attached where somebody removed it. Its rules are the network's.
+    /// Closes the fence of what is attached where another program removed it. Its rules are the network's.
     pub(super) fn refence(&self, attachment: &Attachment) -> Result<bool> {
         let (id, wiring) = (&attachment.id, &attachment.wiring);
         let closed = match Fenced::of(&id.network, wiring, &attachment.ipam)? {

@@ -3,9 +3,9 @@
 //!
 //! It is set with the first container behind a bridge that has a port there, and set back with the
 //! last. The table has an element for each of these containers, and the kernel knows how many there
-//! are. Whether it was set before is kept in the interface itself, in a number that is for whoever
+//! are. Whether it was set before is kept in the interface itself, in a number that is for any program that
 //! needs one (`tag`), so that it outlives this process and a flushed packet filter, and ends with the
-//! interface. Where somebody else uses that number, the parameter stays set.
+//! interface. Where another program uses that number, the parameter stays set.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ use crate::tag::{self, Localnet, Tag};
 
 impl Policy {
     /// Lets packets from this host's loopback addresses reach the container, once its elements are in
-    /// the table: whoever is the last to leave looks for them.
+    /// the table: the last container to leave looks for them.
     pub(super) fn open_loopback(
         &self,
         attachment: &Attachment,
@@ -30,7 +30,7 @@ impl Policy {
             return Ok(());
         };
         if !uses_table(attachment) {
-            // Whoever publishes: without its guard the host's loopback would be open to containers.
+            // Also where the runtime publishes: without its guard the host's loopback would be open to containers.
             self.if_there(filter::ensure)?;
         }
         open(interface, &self.lock, &|| {
@@ -59,7 +59,7 @@ pub(super) fn publishes_at_loopback(attachment: &Attachment) -> bool {
     has_ports_at_loopback(attachment) && is_gateway(attachment, Family::V4)
 }
 
-/// The same, whoever leads.
+/// The same, whichever program publishes them.
 pub(super) fn has_ports_at_loopback(attachment: &Attachment) -> bool {
     let published = attachment.wiring.publish.as_ref().filter(|publish| publish.snat);
     published.is_some_and(|publish| publish.ports.iter().any(is_at_loopback))
@@ -81,7 +81,7 @@ fn is_at_loopback(port: &PortMap) -> bool {
     }
 }
 
-/// Both are read at once: who writes [`Localnet::Leaving`] looks afterwards whether somebody came.
+/// Both are read at once: who writes [`Localnet::Leaving`] looks afterwards whether a container came.
 fn open(interface: &IfName, lock: &HostLock, is_counted: &dyn Fn() -> bool) -> Result<()> {
     let there = tag::read(interface).unwrap_or_default();
     let is_leaving = Tag::of(&there).is_some_and(|tag| tag.localnet == Localnet::Leaving);

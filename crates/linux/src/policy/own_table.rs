@@ -58,7 +58,7 @@ impl Policy {
     }
 
     /// Makes the guard of a host that forwards because of Spoke again, where it is gone: the container that leaves may be
-    /// the last one, after which nobody would.
+    /// the last one, after which no process would.
     pub(super) fn guard_again(&self) -> Result<()> {
         if !forwarding::is_turned_on() {
             return Ok(());

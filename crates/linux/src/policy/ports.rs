@@ -35,7 +35,7 @@ impl Policy {
         self.cut(attachment, gone)
     }
 
-    /// Ends the connections over these ports: whoever is in must not stay in.
+    /// Ends the connections over these ports: a client must not stay connected.
     fn cut(&self, attachment: &Attachment, gone: &[PortMap]) -> Result<()> {
         let containers = || attachment.addresses.iter().map(|held| held.address.addr());
         let over = |map| containers().filter_map(move |to| led_over(map, to));

@@ -15,7 +15,7 @@ impl Policy {
         self.with(|socket| way::ensure(socket, &way))
     }
 
-    /// The same of what is attached, where somebody removed what holds it.
+    /// The same of what is attached, where another program removed what holds it.
     pub(super) fn hold_again(&self, attachment: &Attachment) -> Result<bool> {
         let way = WayOut::of(&attachment.id.network, &attachment.wiring)?;
         way.map_or(Ok(false), |way| self.with(|socket| way::ensure(socket, &way)).map(|()| false))

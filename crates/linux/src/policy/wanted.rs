@@ -107,7 +107,7 @@ impl Wanted {
         }
     }
 
-    /// Whoever publishes the ports.
+    /// Whichever program publishes the ports.
     fn at_loopback(&mut self, attachment: &Attachment) {
         let Some(behind) = self.behind.as_ref().filter(|_| is_shared(attachment)) else { return };
         if let (true, Some(IpAddr::V4(container))) =

@@ -54,7 +54,7 @@ struct Job {
 enum Worker {
     There,
     New,
-    Nobody,
+    None,
 }
 
 impl Reaper {
@@ -99,7 +99,7 @@ impl Reaper {
                 state.threads += 1;
                 state.jobs.push_back(job);
             }
-            Worker::Nobody => return false,
+            Worker::None => return false,
         }
         drop(state);
         self.work_queue.changed.notify_one();
@@ -119,7 +119,7 @@ impl State {
         match (self.idle > self.jobs.len(), self.threads < THREADS) {
             (true, _) => Worker::There,
             (false, true) => Worker::New,
-            (false, false) => Worker::Nobody,
+            (false, false) => Worker::None,
         }
     }
 }

@@ -337,7 +337,7 @@ fn remove(
     }
     let is_done = settled(transaction.commit(socket), is_raced)?;
     if !is_done {
-        // The table stays, with somebody who may be strict.
+        // The table stays, with containers that may be strict.
         relaxed.into_iter().try_for_each(strict::keep)?;
     }
     Ok(is_done)

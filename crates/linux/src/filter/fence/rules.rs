@@ -21,7 +21,7 @@ pub const LOG_GROUP: u16 = 5353;
 const LENGTH: u32 = 128;
 /// The port of the gateways at which names are asked: the packet filter leads there what is asked at port
 /// 53, so that other servers of this host can have that. It is none of IANA's, and only root may have it:
-/// whoever has it while the daemon is away answers for it.
+/// the process that has it while the daemon is away answers for it.
 pub const NAMES_PORT: u16 = 299;
 
 const TCP: u8 = 6;

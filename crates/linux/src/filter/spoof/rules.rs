@@ -126,12 +126,13 @@ fn genuine() -> [Steps; 12] {
             vec![source.load(R), Expression::Equal(R, Cow::Borrowed(address)), RETURN],
         ])
     };
-    let nobody: Steps = vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))];
+    let unspecified: Steps =
+        vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))];
     [
         steps([frame(IPV4), own(V4_SOURCE, 0)]),
         steps([frame(ARP), own(ARP_ADDRESS, 0)]),
         // A question whether anybody has an address keeps others from having it.
-        steps([frame(ARP), nobody, own(ARP_TARGET, 0)]),
+        steps([frame(ARP), unspecified, own(ARP_TARGET, 0)]),
         steps([frame(ARP), vec![DROP]]),
         steps([frame(IPV6), protocol(ICMPV6), kind(&[136]), vec![jump(OWN)]]),
         steps([frame(IPV6), protocol(ICMPV6), kind(&[135]), from_nobody(jump(OWN))]),
@@ -212,7 +213,7 @@ fn check() -> [Steps; 12] {
     ]
 }
 
-/// Matches an ARP request that is no probe (RFC 5227): of an answer this host remembers nobody new.
+/// Matches an ARP request that is no probe (RFC 5227): of an answer this host remembers no new neighbour.
 fn asks() -> Steps {
     let request = [ARP_OPERATION.load(R), Expression::Equal(R, Cow::Borrowed(&[0, 1]))];
     let named = [ARP_ADDRESS.load(R), Expression::Unequal(R, Cow::Borrowed(&[0; 4]))];
