@@ -154,7 +154,7 @@ impl Bench {
             runtime: Runtime::Docker,
             since: Timestamp(0),
             title: None,
-            publisher: Publisher::Nobody,
+            publisher: Publisher::None,
             handoff: Handoff::Caller,
             publish_on: None,
             lister: None,

@@ -2,7 +2,7 @@
 //! the paths carry no version, so that each engine uses its own).
 //!
 //! Mostly lists are asked for. While an engine calls its network driver it holds the container's
-//! lock: whoever inspects that container then waits for the one who waits for us.
+//! lock: a program that inspects that container then waits for the engine, which waits for us.
 
 mod decode;
 mod events;
@@ -198,7 +198,7 @@ impl Api {
         found.map(|container| self.understood(container.names())).transpose()
     }
 
-    /// Those of these containers that run by now (`GET /containers/json`), which nobody has to wait for.
+    /// Those of these containers that run by now (`GET /containers/json`), for which no call has to wait.
     ///
     /// # Errors
     /// Where the engine does not answer.

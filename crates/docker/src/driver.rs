@@ -114,7 +114,7 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
     /// Where the file is missing, or is no such list.
     fn plugins(&self, file: &Path) -> Result<PluginChain> {
         let file = file.display();
-        Err(Error::unsupported(format!("{file}: there is nobody to read lists of plugins")))
+        Err(Error::unsupported(format!("{file}: lists of plugins are not read here")))
     }
 
     /// Asks the cloud to delete a network that no engine lists any more. Repeating it is no error,

@@ -19,7 +19,7 @@ use crate::{Moment, Result, Wiring, moment, text};
 
 /// The word for a fence that lets nothing out.
 const NOTHING: &str = "none";
-/// More rules nobody can survey, and no packet filter searches as fast.
+/// An operator cannot survey more rules, and no packet filter searches as fast.
 const MOST: usize = 256;
 /// More ports of one name would be too many elements for each of its addresses.
 const MOST_PORTS: u16 = 64;
@@ -393,7 +393,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || a >= 224
         // RFC 6598, RFC 6890 (IETF protocols), RFC 2544.
         || (a == 100 && (64..128).contains(&b))
-        // RFC 7526 (6to4), and where Azure's hosts are told their secrets.
+        // RFC 7526 (6to4), and where Azure's hosts get their secrets.
         || (a, b, c) == (192, 88, 99)
         || address == Ipv4Addr::new(168, 63, 129, 16)
         || (a, b, c) == (192, 0, 0)

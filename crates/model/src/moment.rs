@@ -1,4 +1,4 @@
-//! Time by a clock that nobody sets.
+//! Time by a clock that no program can set.
 
 use std::time::Duration;
 

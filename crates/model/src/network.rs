@@ -174,7 +174,7 @@ impl Stage {
         *self == Stage::Made
     }
 
-    /// Whether all of it is there, whoever may be attached to it.
+    /// Whether all of it is there, whatever is attached to it.
     pub fn is_whole(&self) -> bool {
         matches!(self, Stage::Made | Stage::Draining)
     }
@@ -218,6 +218,7 @@ pub enum Publisher {
     Spoke,
     /// The runtime does, through a network of its own (Docker's `docker_gwbridge`).
     Runtime,
-    /// None: containers are reached at their own addresses.
-    Nobody,
+    /// No program does: containers are reached at their own addresses.
+    #[serde(rename = "nobody")]
+    None,
 }

@@ -198,7 +198,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// An address that is kept for nobody, until that is ended.
+    /// An address that is kept without an owner, until that is ended.
     pub const fn new(space: Space, address: IpAddr) -> Self {
         Self { space, address, owner: None, network: None, learned: false, until: None }
     }

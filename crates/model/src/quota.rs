@@ -9,8 +9,8 @@ use crate::{Amendment, Attachment, Error, LinkKind, Result, Timestamp, date};
 
 /// Seconds of a day.
 const DAY: u64 = 24 * 60 * 60;
-/// How far ahead a period may begin that counts as the present one: a clock that was once wrong cuts nobody off for
-/// longer. It is two months, so that one that is set back by a few days begins no period.
+/// How far ahead a period may begin that counts as the present one: a clock that was once wrong cuts no container off
+/// for longer. It is two months, so that one that is set back by a few days begins no period.
 const AHEAD: u64 = 62 * DAY;
 
 /// How many bytes a container's interface may carry in a period, in both directions together.

@@ -56,7 +56,7 @@ mod tests {
     fn lasts_as_long_as_whoever_reads_it() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("turns/one");
-        let input = take(&path, "told", Duration::ZERO).unwrap();
+        let input = take(&path, "input", Duration::ZERO).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo; read ended <$0; cat"]).arg(root.path().join("end"));
         let end = root.path().join("end");

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{Endpoint, Reach, Subnet};
 
-/// More names than this nobody can remember.
+/// More names than this are an error or an attack.
 const MOST_NAMES: usize = 64;
 
 /// `GET /version`

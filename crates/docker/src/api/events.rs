@@ -38,7 +38,7 @@ pub struct Events {
 pub struct Named {
     /// Its id.
     pub container: ContainerId,
-    /// Whether it runs for sure: one that is being started keeps whoever looks waiting.
+    /// Whether it runs for sure: one that is being started keeps the caller waiting.
     pub runs: bool,
 }
 
@@ -92,7 +92,7 @@ impl Events {
         std::mem::take(&mut self.removed)
     }
 
-    /// The containers that have other names by now, as far as it was read, each told once.
+    /// The containers that have other names by now, as far as it was read, each reported once.
     pub fn named(&mut self) -> Vec<Named> {
         std::mem::take(&mut self.named)
     }

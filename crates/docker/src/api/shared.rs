@@ -1,4 +1,4 @@
-//! A network of many hosts as one of an engine's: made by the daemon, so that nobody calls `docker network
+//! A network of many hosts as one of an engine's: made by the daemon, without `docker network
 //! create` on each host.
 
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ impl Listed {
         self.driver.as_deref() == Some(driver) && self.options.as_ref().is_some_and(is_asked)
     }
 
-    /// Whether its containers are on the network of Spoke's, whoever made it.
+    /// Whether its containers are on the network of Spoke's, whichever program made it.
     fn joins(&self, wanted: &SharedIn<'_>) -> bool {
         let ipam = self.ipam.as_ref();
         let all = [self.options.as_ref(), ipam.and_then(|ipam| ipam.options.as_ref())];

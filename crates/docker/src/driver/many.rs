@@ -2,7 +2,7 @@
 //! many hosts, on each of which it is in Docker, and in the other engines that `-o in=podman,cni` names.
 //!
 //! No call tells a driver what a network is called. So CreateNetwork only checks what can be checked and hands the
-//! wish to the daemon, which asks the engine's API for the name a moment later and declares the network. Until then
+//! spec to the daemon, which asks the engine's API for the name a moment later and declares the network. Until then
 //! no address of it is given to a container.
 
 use std::collections::BTreeMap;

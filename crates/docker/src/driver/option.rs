@@ -133,11 +133,11 @@ fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Opti
     if kind.kind.as_ref().is_some_and(|kind| kind.is_lan() || matches!(kind, KindSpec::Ovs(_))) {
         return match given {
             Some(Publisher::Spoke) => Err(texts.contradiction(PORTS[0], kind.key)),
-            given => Ok(Some(given.unwrap_or(Publisher::Nobody))),
+            given => Ok(Some(given.unwrap_or(Publisher::None))),
         };
     }
     match (modes.of(Mode::Routed), given) {
-        (Which::All, None) => Ok(Some(Publisher::Nobody)),
+        (Which::All, None) => Ok(Some(Publisher::None)),
         (Which::All, Some(_)) | (Which::Only(_), Some(Publisher::Runtime)) => {
             Err(texts.contradiction(PORTS[0], mode_key(texts)))
         }
@@ -195,7 +195,7 @@ fn elsewhere(
     let is_internal = egress == EgressPolicy::Internal;
     if is_internal && kind.is_external() {
         return Err(Error::unsupported(format!(
-            "--internal: whoever gives the addresses ({} {}) gives the default route with them",
+            "--internal: the source of the addresses ({} {}) gives the default route with them",
             texts.flag, kind.key
         )));
     }

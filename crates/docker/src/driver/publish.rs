@@ -41,11 +41,11 @@ pub(super) fn program(
             engine.attachments.publish(&id, &publishing(&call, usual, publish, ephemeral))?;
         }
         // No port of the host leads there.
-        Publisher::Nobody if !publish.served.is_empty() => {
+        Publisher::None if !publish.served.is_empty() => {
             let siblings = Siblings::GiveWay;
             engine.attachments.publish(&id, &Publishing { publish, open: Vec::new(), siblings })?;
         }
-        Publisher::Spoke | Publisher::Runtime | Publisher::Nobody => {}
+        Publisher::Spoke | Publisher::Runtime | Publisher::None => {}
     }
     Ok(Answer::Done {})
 }

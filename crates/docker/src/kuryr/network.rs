@@ -69,7 +69,7 @@ fn refuse_strange(id: &NetworkId) -> Result<()> {
 }
 
 fn publisher(publishes: bool) -> Publisher {
-    if publishes { Publisher::Spoke } else { Publisher::Nobody }
+    if publishes { Publisher::Spoke } else { Publisher::None }
 }
 
 fn plan<B: Backstage>(

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(reported(0, &["a"]), 0);
         assert_eq!(reported(29, &["a", "b"]), 0);
         assert_eq!(reported(30, &["a", "b"]), 1);
-        assert_eq!(reported(60, &["a"]), 0, "b went away, a was told");
+        assert_eq!(reported(60, &["a"]), 0, "b went away, a was reported");
         assert_eq!(reported(70, &["a", "b"]), 0);
         assert_eq!(reported(99, &["b"]), 0);
         assert_eq!(reported(100, &["b"]), 1);

@@ -11,7 +11,7 @@ use crate::api::{About, Api, Events, Names, News};
 
 /// How long to wait after the first failure; twice as long after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause where it refused at once: nobody listens, which costs nothing to find out. At boot
+/// The longest pause where it refused at once: no process listens, which costs nothing to find out. At boot
 /// engines start after us, and until they are heard their containers have no names.
 const LONGEST_REFUSED: Duration = Duration::from_secs(4);
 

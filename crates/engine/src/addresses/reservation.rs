@@ -1,4 +1,4 @@
-//! Reservations: addresses that are kept for an owner, or for nobody.
+//! Reservations: addresses that are kept with an owner, or without.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -39,7 +39,7 @@ pub struct Shared {
 
 impl Addresses<'_> {
     /// The lease of an address that is in the pool's subnet, and in none of the network's ranges; none where
-    /// there is nobody to ask, because the network is this host's alone.
+    /// there is no host to ask, because the network is this host's alone.
     pub(super) fn beyond(
         &self,
         pool: &Pool,
@@ -142,7 +142,7 @@ impl Addresses<'_> {
     }
 
     /// Keeps an address for a host that has it by now, where the others gave it to this one before, in one transaction:
-    /// nobody leases it in between. Whether nothing of that is left to be done; not while a container has it.
+    /// no other host leases it in between. Whether nothing of that is left to be done; not while a container has it.
     pub fn pass_pin(&self, address: IpAddr, host: &HostName) -> Result<bool> {
         let (lease, key) =
             (Key::Lease(Space::Host, address), Key::Reservation(Space::Host, address));
@@ -282,12 +282,12 @@ impl Addresses<'_> {
         let owner: OwnerName = owner.parse()?;
         let reserved = self.records.reservation_of(&Space::Host, address)?;
         if let Some(Read { value, .. }) = &reserved {
-            // From one host to another it goes at once: nobody leases it in between.
+            // From one host to another it goes at once: no container leases it in between.
             let passes = is_elsewhere(value) && owner.as_str().starts_with(ELSEWHERE);
             match &value.owner {
                 Some(of) if *of == owner => return Ok(None),
                 of if !passes => {
-                    let whose = of.as_ref().map_or("nobody", OwnerName::as_str);
+                    let whose = of.as_ref().map_or("no container", OwnerName::as_str);
                     return Ok(Some(InUse::Reserved(format!("reserved for {whose}"))));
                 }
                 _ => {}

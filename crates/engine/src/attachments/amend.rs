@@ -78,7 +78,7 @@ impl Attachments<'_> {
         Ok(read.into_iter().map(|read| *read.value).collect())
     }
 
-    /// Commits the intent, where nobody else has the port.
+    /// Commits the intent, where no other container has the port.
     fn try_add(&self, holders: &Holders, map: &PortMap, remember: Remember) -> Result<Tried> {
         let key = key_of(map);
         let claims = self.records.claims_of(&key)?;

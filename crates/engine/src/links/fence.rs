@@ -68,7 +68,7 @@ impl Links<'_> {
     }
 
     /// Has a network leave by the way that its record has. Where another process records another one meanwhile, that
-    /// is the way, whoever comes to the kernel last.
+    /// is the way, whichever process comes to the kernel last.
     pub(crate) fn lead(&self, network: &Network) -> Result<()> {
         let mut wanted = network.clone();
         for _ in 0..RACES {
@@ -121,7 +121,7 @@ impl Links<'_> {
                  lead past the rules; make the network without -o ports=docker",
                 attachment.id.network, attachment.runtime
             ))),
-            Some(Publisher::Spoke | Publisher::Nobody) | None => Ok(()),
+            Some(Publisher::Spoke | Publisher::None) | None => Ok(()),
         }
     }
 }

@@ -73,8 +73,8 @@ fn is_alike(record: &Attachment, request: &Request) -> bool {
         && (is_same_source(&record.ipam, &request.ipam) || (is_same_device && has_none))
 }
 
-/// The end of a sandbox is told by a request without one: it ends every list's work. In a sandbox that goes on,
-/// two lists may ask the same of a plugin that is not told anything, and the end of one that could not begin is
+/// A request without a sandbox is the end of one: it ends every list's work. In a sandbox that goes on,
+/// two lists may ask the same of a plugin that gets no request, and the end of one that could not begin is
 /// not the other's: then the addresses of the result before it say whose end it is.
 fn is_same_work(record: &Attachment, request: &Request) -> bool {
     let (was, is) = (asked(&record.wiring), asked(&request.wiring));

@@ -210,7 +210,7 @@ impl Records<'_> {
     pub(crate) fn refuse_if_unreadable(&self, name: &NetworkName) -> Result<()> {
         match self.store.damaged(Some(&Prefix::AttachmentsOf(name.clone())))?.first() {
             Some(damaged) => Err(Error::conflict(format!(
-                "network {name} still has an attachment that nobody can read: {}",
+                "network {name} still has an attachment that cannot be read: {}",
                 damaged.why
             ))),
             None => Ok(()),

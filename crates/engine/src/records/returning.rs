@@ -15,7 +15,7 @@ const MOMENT: u64 = 10;
 
 impl Records<'_> {
     /// Keeps the addresses of an attached container for its name, for ten seconds at most. To be called before
-    /// [`Links::detach`](crate::Links::detach), so that nobody finds them free in between. The next
+    /// [`Links::detach`](crate::Links::detach), so that no container finds them free in between. The next
     /// attachment of that name that asks for them ends it. Addresses that are reserved anyway stay so.
     ///
     /// # Errors

@@ -197,7 +197,7 @@ fn revisions(records: &BTreeMap<Key, (Record, Revision)>) -> Vec<(&Key, Revision
     records.iter().map(|(key, (_, revision))| (key, *revision)).collect()
 }
 
-/// A record under another one's name would be found by nobody, or by the wrong one.
+/// A record under another one's name would not be found, or by the wrong object.
 fn refuse_misplaced(key: &Key, record: &Record) -> Result<()> {
     let is_its_own = match (key, record) {
         (Key::Network(name), Record::Network(network)) => *name == network.name,

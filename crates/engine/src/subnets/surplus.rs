@@ -1,4 +1,4 @@
-//! References to a shared subnet that nobody holds: their release was lost, or their request was repeated.
+//! References to a shared subnet without a holder: their release was lost, or their request was repeated.
 //! Docker repeats no release that a dying daemon did not answer.
 
 use std::time::Duration;

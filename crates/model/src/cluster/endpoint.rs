@@ -35,7 +35,7 @@ pub struct NamedElsewhere {
     pub network: NetworkName,
     /// The host.
     pub host: HostName,
-    /// Its hardware address, by which it is told from others of that host.
+    /// Its hardware address, which distinguishes it from others of that host.
     pub mac: Mac,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,

@@ -147,7 +147,7 @@ pub(super) fn refuse_source(root: &Object<'_>, kind: &LinkKind, ipam: &Ipam) -> 
         (
             LinkKind::Ipvlan(Ipvlan { mode: IpvlanMode::L3 | IpvlanMode::L3s, .. }),
             Ipam::Dhcp(_),
-        ) => Err(node.wrong("but without broadcasts nobody can ask; \"mode\" l2 has them")),
+        ) => Err(node.wrong("but DHCP needs broadcasts; \"mode\" l2 has them")),
         (LinkKind::Bridge(bridge), ipam) if bridge.port.left_down && *ipam != Ipam::None => {
             Err(node.wrong("but \"disableContainerInterface\" is true"))
         }

@@ -44,8 +44,8 @@ pub(super) const EGRESS: [&str; 2] = ["egress", "spoke.egress"];
 pub(super) const STRICT: [&str; 2] = ["egressStrict", "spoke.egress-strict"];
 
 /// Where the container may go, instead of what its networks say: the capability `egress`, the annotation of its pod,
-/// or else `args.cni.egress`. What cannot be read keeps no container from being removed: whoever makes a pod says what
-/// its annotation is.
+/// or else `args.cni.egress`. What cannot be read keeps no container from being removed: the user who makes a pod
+/// writes its annotation.
 pub(super) fn own_fence(call: &Call<'_>, entry: Option<&Object<'_>>) -> Result<Option<Fence>> {
     if call.command == Command::Del {
         return Ok(None);

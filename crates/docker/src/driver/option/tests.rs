@@ -98,7 +98,7 @@ fn understands_docker_s_keys() {
     assert_eq!(spec("host_binding_ipv4", "0.0.0.0").unwrap().publish_on, None);
     assert_eq!(spec("inhibit_ipv4", "true").unwrap().default_route(), DefaultRoute::Router);
     let routed = spec("gateway_mode_ipv4", "routed").unwrap();
-    assert!(!routed.masquerades() && routed.publisher == Some(Publisher::Nobody));
+    assert!(!routed.masquerades() && routed.publisher == Some(Publisher::None));
     assert_eq!((routed.direct, routed.passage), (None, Some(Passage::Everybody)));
     let open = spec("gateway_mode_ipv4", "nat-unprotected").unwrap();
     assert!(open.masquerades() && open.publisher.is_none() && open.direct == Some(true));

@@ -328,7 +328,7 @@ fn refuse_portless(link: &Attachment, alias: Option<&Alias>) -> Result<()> {
         _ if link.wiring.address_space.is_some() => {
             Some("a tenant's, which this host does not route".to_owned())
         }
-        _ if alias.is_some_and(|alias| alias.publisher == Publisher::Nobody) => Some(
+        _ if alias.is_some_and(|alias| alias.publisher == Publisher::None) => Some(
             "routed: its containers are reached at their own addresses, at the ports that the \
              runtime publishes"
                 .to_owned(),

@@ -146,7 +146,7 @@ fn the_way_out_of_a_segment_is_a_router_on_it() {
 #[test]
 fn what_is_on_a_segment_needs_nobody_to_publish_its_ports() {
     let publisher = |texts: &[(&str, &str)]| read_all(texts).unwrap().publisher;
-    assert_eq!(publisher(&[("parent", "eth0")]), Some(model::Publisher::Nobody));
+    assert_eq!(publisher(&[("parent", "eth0")]), Some(model::Publisher::None));
     let docker = [("parent", "eth0"), ("ports", "docker")];
     assert_eq!(publisher(&docker), Some(model::Publisher::Runtime));
     assert_eq!(publisher(&[("cni", "a.conflist")]), None);
@@ -160,7 +160,7 @@ fn a_segment_of_open_vswitch_has_one_set_of_words() {
     let implied = read_kind(&[("ovs.bridge", "br0")]).unwrap();
     assert!(matches!(implied.kind, Some(KindSpec::Ovs(_))) && implied.is_elsewhere());
     let publisher = read_all(&[("ovs.bridge", "br0")]).unwrap().publisher;
-    assert_eq!(publisher, Some(model::Publisher::Nobody), "its packets do not pass this host");
+    assert_eq!(publisher, Some(model::Publisher::None), "its packets do not pass this host");
     for (given, words) in [
         (&[("driver", "ovs")][..], "-o ovs.bridge"),
         (&[("driver", "macvlan"), ("ovs.bridge", "br0")], "ovs.bridge"),
