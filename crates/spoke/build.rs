@@ -2,7 +2,7 @@
 
 use std::env;
 
-/// A panic aborts, and the program has no symbols: nobody unwinds its stack, and the tables for that are
+/// A panic aborts, and the program has no symbols: no code unwinds its stack, and the tables for that are
 /// a tenth of it.
 fn main() {
     println!("cargo::rerun-if-changed=discard.ld");

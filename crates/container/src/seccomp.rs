@@ -256,7 +256,7 @@ mod tests {
             let calls = document["syscalls"].as_array().unwrap().iter();
             calls.filter(|call| call["names"] == json!([name])).map(|call| &call["args"]).collect()
         };
-        // Nothing is told by what it is not: a bit of the upper half, which the kernel drops, would pass.
+        // No rule compares for inequality: a bit of the upper half, which the kernel drops, would pass.
         assert!(!document.to_string().contains("SCMP_CMP_NE"), "{document}");
         let is =
             |value: u32| json!({"index": 0, "value": value, "valueTwo": 0, "op": "SCMP_CMP_EQ"});

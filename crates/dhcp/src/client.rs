@@ -13,7 +13,7 @@ use model::{Dhcp, Mac};
 use crate::packet::{Kind, Message, Terms, code, terms};
 use crate::{Lease, Subject, Time};
 
-/// How patient a client is.
+/// How long a client waits, and how often it repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// How long an answer is waited for at most, before the question is repeated.

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{Ipv4Net, Ipv6Net, Mac};
 
-/// How long a lease is, in seconds: a machine has its addresses that long while nobody answers.
+/// How long a lease is, in seconds: a machine has its addresses that long while no server answers.
 pub(super) const LEASE: u32 = 24 * 3600;
 /// After how many seconds it asks again, and learns what has changed.
 pub(super) const RENEWAL: u32 = 3600;
@@ -71,7 +71,7 @@ impl Guest {
         }
     }
 
-    /// What the machine is told of its router without a question, where it has IPv6.
+    /// The unsolicited router advertisement for the machine, where it has IPv6.
     pub fn advertisement(&self) -> Option<Answer> {
         router::advertisement(self, None)
     }

@@ -1,5 +1,5 @@
 //! Addresses of DHCP servers (RFC 2131): the protocol, its leases on disk, and the one thread that
-//! renews all of them. For virtual machines, whose interfaces nobody else can complete, [`guest`] is the
+//! renews all of them. For virtual machines, whose interfaces no other program configures, [`guest`] is the
 //! other side: it answers what one machine asks.
 //!
 //! [`packet`] is the wire format, [`Client`] the protocol as a state machine without I/O,

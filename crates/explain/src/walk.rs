@@ -150,7 +150,7 @@ struct Walker<'a> {
     is_routed: bool,
     /// The address that is called.
     called: Option<IpAddr>,
-    /// Where nobody answered when the kernel asked for the hardware address of a next hop.
+    /// Where no device answered when the kernel asked for the hardware address of a next hop.
     unanswered: Option<resolve::Unanswered>,
 }
 

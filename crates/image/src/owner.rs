@@ -36,7 +36,7 @@ impl Image {
         let mut owner = Owner { groups: app.supplementary_groups.clone(), ..Owner::default() };
         let mut own_group = 0;
         match Named::read(&app.user) {
-            Named::Nobody => {}
+            Named::Unset => {}
             Named::File(path) => owner.uid = self.metadata(path)?.uid(),
             Named::Number(uid) => {
                 owner.uid = uid;
@@ -50,7 +50,7 @@ impl Image {
             }
         }
         owner.gid = match Named::read(&app.group) {
-            Named::Nobody => own_group,
+            Named::Unset => own_group,
             Named::File(path) => self.metadata(path)?.gid(),
             Named::Number(gid) => gid,
             Named::Name(name) => {
@@ -100,7 +100,7 @@ impl Image {
 
 /// The forms of a user's name.
 enum Named<'a> {
-    Nobody,
+    Unset,
     Number(u32),
     Name(&'a str),
     File(&'a str),
@@ -110,7 +110,7 @@ impl<'a> Named<'a> {
     fn read(text: &'a str) -> Self {
         match text.parse() {
             Ok(number) => Self::Number(number),
-            Err(_) if text.is_empty() => Self::Nobody,
+            Err(_) if text.is_empty() => Self::Unset,
             Err(_) if text.starts_with('/') => Self::File(text),
             Err(_) => Self::Name(text),
         }

@@ -1,6 +1,6 @@
 //! Queries that are made anew for servers outside.
 //!
-//! On a network with a fence the form of a query is no channel to whoever answers for an allowed name: the
+//! On a network with a fence the form of a query is no channel to the server that answers for an allowed name: the
 //! case of letters, bits of the header, options of EDNS, other records. What goes out is a function of the
 //! name and the kind of record, and of a number that is not the container's.
 

@@ -175,7 +175,7 @@ fn answered(
 }
 
 /// The part of a name before the domain of the first of these networks below which it is, and who is called so there. Of
-/// several domains of one network it is the first below which somebody is, or else the longest.
+/// several domains of one network it is the first below which a container is, or else the longest.
 fn of_network<'t, 'n>(
     table: &'t Table,
     networks: &[&NetworkName],

@@ -38,7 +38,7 @@ pub(crate) enum Asked {
     Learn,
     /// The name is allowed, and has nothing of that kind.
     Nothing,
-    /// Nobody is asked.
+    /// No server is asked.
     Refuse,
 }
 

@@ -142,7 +142,7 @@ impl Pending {
         Err(ErrorKind::InvalidData.into())
     }
 
-    /// That nobody answered.
+    /// That no server answered.
     fn failed(&self) -> Vec<u8> {
         let query = Message::from_octets(self.query.as_slice()).ok();
         query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
@@ -167,7 +167,7 @@ pub(crate) fn restored(given: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u
 }
 
 impl All {
-    /// Asks the first server. `Err` with what the asker gets where nobody can be asked. The new socket is
+    /// Asks the first server. `Err` with what the asker gets where no server can be asked. The new socket is
     /// given with its number. Where as many are pending as may be, the oldest query of the container that has
     /// most gives way.
     pub(crate) fn begin(

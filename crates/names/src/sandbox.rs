@@ -34,7 +34,7 @@ pub struct Sandbox {
     pub is_shut: bool,
 }
 
-/// The way into sandboxes. Threads share it: whoever is root in a container has it take as long as he likes.
+/// The way into sandboxes. Threads share it: root in a container can delay it without limit.
 pub trait Door: Send + Sync {
     /// Opens sockets in a sandbox and leads to them what its own server is asked. `None` where the sandbox is
     /// not there yet.
@@ -118,7 +118,7 @@ impl Sandboxes {
         if self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
             self.swept = Some(now);
             for (sandbox, inside) in self.held.extract_if(.., |_, inside| !inside.is_there()) {
-                // Nobody is in there any more, or it is where it was in a moment.
+                // No process is in there any more, or it is where it was in a moment.
                 closed.push((sandbox.path.clone(), inside, Leaving::Renewed));
                 self.missing.insert(sandbox, Missing::new(now));
             }

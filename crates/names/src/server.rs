@@ -35,14 +35,14 @@ use crate::tcp::Shared;
 use crate::upstream::Host;
 use work::Works;
 
-/// How often it is looked after what nobody reports: the packet filter, and the end of the daemon.
+/// How often it is looked after what no event reports: the packet filter, and the end of the daemon.
 const GLANCE: Duration = Duration::from_millis(250);
 /// So many datagrams are read from one socket before it is another one's turn.
 const AT_ONCE: usize = 64;
 /// A longer query is none, in bytes.
 const LONGEST: usize = 4096;
 /// So many bytes of queries may wait at a gateway; the kernel allows twice that for what it needs itself. It drops what
-/// has no room, whoever asks: with the usual 208 KiB one container's few hundred queries at once cost others theirs.
+/// has no room, of every asker: with the usual 208 KiB one container's few hundred queries at once cost others theirs.
 const WAITING: usize = 4 << 20;
 /// What the sockets of servers that are asked have before their number.
 const ASKED: u64 = 1 << 63;
@@ -82,7 +82,7 @@ pub trait Book {
     /// Leaves a socket to the next process, under a name that no other one has.
     fn leave(&mut self, name: &str, socket: BorrowedFd<'_>);
 
-    /// Leaves it to nobody any more.
+    /// Keeps it no longer.
     fn discard(&mut self, name: &str);
 
     /// What was left behind and is not taken by now is not needed.

@@ -206,7 +206,7 @@ impl Table {
         self.all_places().any(|place| place.gateway.contains(&address))
     }
 
-    /// What time it is, for fences that learn for a while. As long as nobody says so, none does.
+    /// What time it is, for fences that learn for a while. As long as it is not set, none does.
     pub fn set_time(&mut self, now: Option<Moment>) {
         self.now = now;
     }
@@ -362,7 +362,7 @@ impl Table {
         self.entries.get(networks.iter().find_map(held)?)
     }
 
-    /// The interfaces of the asker's sandbox; none where nobody has its address.
+    /// The interfaces of the asker's sandbox; none where no container has its address.
     fn sandbox_of(&self, asker: &Asker<'_>) -> Vec<&Entry> {
         let Some(own) = self.holder(&[asker.network], asker.address) else { return Vec::new() };
         let Some((path, inode)) = &own.sandbox else { return vec![own] };

@@ -259,7 +259,7 @@ fn check(access: &Access) -> Result<()> {
     }
     match &access.identity {
         Identity::None { .. } if access.endpoint.is_none() => Err(Error::invalid(
-            "endpoint is missing: without Keystone nobody else says where Neutron is",
+            "endpoint is missing: without Keystone it alone says where Neutron is",
         )),
         Identity::None { .. } => Ok(()),
         Identity::Password { url, .. }

@@ -67,7 +67,7 @@ pub struct Filter {
 /// Who is to reach whom, in the words of `spoke explain`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Who begins; empty where nobody is chosen yet.
+    /// Who begins; empty where no container is chosen yet.
     pub from: String,
     /// Who is called; the same.
     pub to: String,

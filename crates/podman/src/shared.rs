@@ -40,7 +40,7 @@ pub fn is_shared(file: &Value, name: &NetworkName) -> bool {
     file["labels"][ENGINE_LABEL] == name.as_str()
 }
 
-/// Whether containers on the network of a file are on the one of Spoke's, whoever wrote it.
+/// Whether containers on the network of a file are on the one of Spoke's, whichever program wrote it.
 pub fn is_joined(file: &Value, name: &NetworkName) -> bool {
     file["driver"] == DRIVER && file["options"]["network"] == name.as_str()
 }

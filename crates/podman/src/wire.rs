@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 /// A few ranges of all ports.
 const MOST_PORTS: usize = 4 << 16;
 
-/// More names than this nobody can remember.
+/// More names than this are an error or an attack.
 const MOST_ALIASES: usize = 64;
 
 /// Podman's file of a network.

@@ -47,8 +47,8 @@ pub(super) struct Silence {
 /// How a call may be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// Nothing is known that speaks against it: it is worth the time in which a plugin restarts.
-    Patient,
+    /// Nothing is known that speaks against it: it gets the time in which a plugin restarts.
+    Full,
     /// It is to show whether the plugin is back: once, and alone.
     Probe,
 }
@@ -70,10 +70,10 @@ impl Breaker {
         now: Instant,
         timeout: Duration,
     ) -> Result<Pass, Closed> {
-        let Some(open) = &mut self.open else { return Ok(Pass::Patient) };
+        let Some(open) = &mut self.open else { return Ok(Pass::Full) };
         if open.life.as_ref() != life {
             self.open = None;
-            return Ok(Pass::Patient);
+            return Ok(Pass::Full);
         }
         let remaining = open.until.saturating_duration_since(now);
         if remaining.is_zero() || std::mem::take(&mut open.is_hearsay) {
@@ -134,7 +134,7 @@ mod tests {
     fn pauses_double_and_one_call_shows_whether_it_is_back() {
         let mut breaker = Breaker::default();
         let (a, mut now) = (life("a"), Instant::now());
-        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Patient));
+        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Full));
         for pause in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
             breaker.failed(a.clone(), now, ("refused".to_owned(), false));
             let closed = breaker.admit(a.as_ref(), now, TIMEOUT).unwrap_err();
@@ -145,7 +145,7 @@ mod tests {
             assert!(breaker.admit(a.as_ref(), now, TIMEOUT).is_err());
         }
         breaker.answered();
-        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Patient));
+        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Full));
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
             }
             let closed = other.admit(a.as_ref(), now, TIMEOUT).unwrap_err();
             assert!(closed.remaining <= Duration::from_millis(400), "{closed:?}");
-            assert_eq!(other.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Patient));
+            assert_eq!(other.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Full));
             other.hear(now, || unreachable!());
         }
     }
@@ -187,9 +187,9 @@ mod tests {
         let now = Instant::now();
         breaker.failed(life("a"), now, ("refused".to_owned(), false));
         assert!(breaker.admit(life("a").as_ref(), now, TIMEOUT).is_err());
-        assert_eq!(breaker.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Patient));
+        assert_eq!(breaker.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Full));
         breaker.failed(None, now, ("gone".to_owned(), false));
         assert!(breaker.admit(None, now, TIMEOUT).is_err());
-        assert_eq!(breaker.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Patient));
+        assert_eq!(breaker.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Full));
     }
 }

@@ -224,7 +224,7 @@ impl<'a> Attempt<'a> {
             Fate::Refused | Fate::Done => false,
         };
         let may_be = may_be && (!self.was_taken || self.request.is_repeatable);
-        may_be && self.pass == Some(Pass::Patient)
+        may_be && self.pass == Some(Pass::Full)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Remote, Urgency, sandbox};
 use libnetwork::{Answer, Call};
 
 /// A call that was refused this often no longer blocks others.
-pub(super) const PATIENT: u32 = 5;
+pub(super) const REFUSALS: u32 = 5;
 /// So many answers for one pool may be lost before no more are counted.
 const MOST_UNKNOWN: usize = 8;
 /// The longest pause between two tries, in seconds; the first ones double.
@@ -309,8 +309,9 @@ impl Remote {
 impl Pass {
     /// Whether something that failed must be done before.
     fn is_in_the_way_of(&self, undo: &Undo) -> bool {
-        let fresh =
-            || self.failed.iter().filter(|(_, refusals)| *refusals < PATIENT).map(|(undo, _)| undo);
+        let fresh = || {
+            self.failed.iter().filter(|(_, refusals)| *refusals < REFUSALS).map(|(undo, _)| undo)
+        };
         let is_of_pool = |other: &Undo| {
             (other.driver(), other.pool()) == (undo.driver(), undo.pool())
                 && matches!(other, Undo::ReleaseAddress(..))
@@ -378,7 +379,7 @@ fn note(log_file: &mut LogFile, undo: &Undo, failed: &Failed, now: Timestamp) ->
     // name it.
     pending.is_hopeless = matches!(undo, Undo::UnknownPool(..))
         && failed.fate == Fate::Refused
-        && pending.tries >= PATIENT;
+        && pending.tries >= REFUSALS;
     pending.refusals
 }
 
@@ -399,7 +400,7 @@ fn is_as_good_as_done(failed: &Failed) -> bool {
 }
 
 pub(super) fn is_in_the_way(entry: &Entry) -> bool {
-    !entry.is_lost() && entry.pending.as_ref().is_some_and(|pending| pending.refusals < PATIENT)
+    !entry.is_lost() && entry.pending.as_ref().is_some_and(|pending| pending.refusals < REFUSALS)
 }
 
 fn is_due(pending: &CleanupPending, urgency: Urgency, now: Timestamp) -> bool {

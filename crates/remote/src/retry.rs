@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{Kind, NetworkName, Result, Timestamp};
 
-use super::pending::{PATIENT, is_in_the_way};
+use super::pending::{REFUSALS, is_in_the_way};
 use super::undo_log::{Entry, Place, Record, Subject};
 use super::{CleanupSubject, DeadEnd, PendingCleanup, Remote, Retried, Urgency};
 
@@ -105,7 +105,7 @@ impl Remote {
         if entry.is_lost() {
             return Some(DeadEnd::Lost);
         }
-        if pending.refusals >= PATIENT {
+        if pending.refusals >= REFUSALS {
             return Some(DeadEnd::Refused);
         }
         let life = self.calls.life(entry.undo.driver());
@@ -150,7 +150,7 @@ fn unreadable(key: &str, error: String) -> PendingCleanup {
         since: Timestamp(0),
         tries: 0,
         error,
-        held: "what nobody knows".to_owned(),
+        held: "unknown".to_owned(),
         dead_end: None,
         log_file: key.to_owned(),
     }

@@ -125,7 +125,7 @@ fn answer(
     Ok(output)
 }
 
-/// Has the daemon declare a network of many hosts, unless this host has it: then nobody is asked.
+/// Has the daemon declare a network of many hosts, unless this host has it: then the daemon is not asked.
 fn share(config: &Config, engine: &Engine<'_>, many: &ManyHosts) -> Result<Option<Network>> {
     let made = hosts::networks(&hosts::place(&config.store.state)).join(many.name.as_str());
     // The file says that the daemon is about to make it, the record that it has: the daemon is asked in between.
@@ -161,7 +161,7 @@ fn refuse_other_rules(known: &Network, many: &ManyHosts) -> Result<()> {
 }
 
 /// Whether the bridge has the hardware address of this host: until it is linked to other hosts it has that of its name, which
-/// would be told to the container's runtime as the gateway's.
+/// would be reported to the container's runtime as the gateway's.
 fn is_linked(name: &NetworkName) -> Result<bool> {
     let bridge = model::bridge_name(name)?;
     let link = Socket::route()?.link(At::Name(&bridge))?;

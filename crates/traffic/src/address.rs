@@ -54,7 +54,7 @@ impl Addresses {
         Self(all)
     }
 
-    /// Adds an address that is nobody's so far.
+    /// Adds an address that no party has so far.
     pub fn add(&mut self, address: IpAddr, party: Party) {
         self.0.entry(address).or_insert(party);
     }

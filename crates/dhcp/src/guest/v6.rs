@@ -46,7 +46,7 @@ pub(super) fn answer(guest: &Guest, from: Ipv6Addr, message: &[u8]) -> Option<An
         (INFORMATION, Some(chosen)) if chosen != own => return None,
         _ => {}
     }
-    // Only who wants nothing but settings may be nobody.
+    // Only a client that wants nothing but settings may have no identifier.
     let client = match (client, kind) {
         (None, INFORMATION) => None,
         (None, _) => return None,

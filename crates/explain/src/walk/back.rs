@@ -26,7 +26,7 @@ impl Walker<'_> {
                 self.leave(&site, &mut answer)?
             }
             (Arrived::Host, _) => self.sent_by_host(&mut answer)?,
-            // Whoever is out there.
+            // Any host out there.
             (Arrived::Beyond, _) => {
                 answer.is_dnat = packet.is_dnat;
                 self.comes_from_outside(&mut answer)?

@@ -9,7 +9,7 @@ use super::{End, Hop, Site, Standing, Walked, Walker, mend};
 use crate::packet::{Carried, Packet};
 use crate::port::Space;
 
-/// Addresses that are nobody's (RFC 5737, RFC 3849): what is beyond the default route.
+/// Addresses that no host has (RFC 5737, RFC 3849): what is beyond the default route.
 const FAR4: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 77));
 const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x77));
 
@@ -179,7 +179,7 @@ impl Walker<'_> {
         };
         let leads = |map: &&&model::PortMap| map.container_port.get() == port;
         let is = |map: &&&model::PortMap| map.host_port.get() == port;
-        // At a loopback address nobody else calls.
+        // At a loopback address no other host calls.
         let is_open = |map: &&&model::PortMap| map.host.is_none_or(|host| !host.is_loopback());
         let all = || ports.iter().filter(of);
         let open = || all().filter(is_open);

@@ -108,7 +108,7 @@ impl Walker<'_> {
             return self.host(&holder, packet);
         }
         let Some(other) = self.receiver(next).cloned() else {
-            return Err(self.nobody(bridge, plug, next));
+            return Err(self.no_receiver(bridge, plug, next));
         };
         let (to, port) = self.receiving(&other, next)?;
         if port.master != Some(bridge.index) {
@@ -143,7 +143,7 @@ impl Walker<'_> {
     }
 
     /// No device that is known has the next hop's address.
-    fn nobody(&mut self, bridge: &Link, plug: &Plug, next: IpAddr) -> super::Stop {
+    fn no_receiver(&mut self, bridge: &Link, plug: &Plug, next: IpAddr) -> super::Stop {
         let gateway = plug.addresses.iter().find(|(_, gateway)| *gateway == Some(next));
         match gateway {
             Some((net, _)) if next.is_ipv6() && self.lacks_ipv6(bridge) => {

@@ -333,7 +333,7 @@ impl Walker<'_> {
         packet: &mut Packet,
     ) -> Walked<Arrived> {
         let Some(site) = self.receiver(next).cloned() else {
-            return Err(self.unknown("neighbour", format!("nobody known has {next}")));
+            return Err(self.unknown("neighbour", format!("no known device has {next}")));
         };
         self.bridge_is_up(out)?;
         let (link, port) = self.receiving(&site, next)?;
@@ -366,7 +366,7 @@ impl Walker<'_> {
         packet: &mut Packet,
     ) -> Walked<Arrived> {
         let Some(site) = self.receiver(next).cloned() else {
-            return Err(self.unknown("neighbour", format!("nobody known has {next}")));
+            return Err(self.unknown("neighbour", format!("no known device has {next}")));
         };
         let (link, end) = self.receiving(&site, next)?;
         if end.index != out.index {

@@ -23,7 +23,7 @@ pub(super) struct Owner<'a> {
     pub(super) seen: Option<(Space, &'a Link)>,
 }
 
-/// Nobody answered who has this address.
+/// No device answered who has this address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unanswered {
     what: String,
@@ -74,7 +74,7 @@ impl Walker<'_> {
         Err(self.fail(Hop::new("neighbour", what).fixed(fix)))
     }
 
-    /// Notes that the kernel asked, and nobody answered.
+    /// Notes that the kernel asked, and got no answer.
     pub(super) fn is_unanswered(
         &mut self,
         (space, whose): (Space, &str),
@@ -83,7 +83,7 @@ impl Walker<'_> {
     ) {
         let name = &link.name;
         let what = format!(
-            "{whose} asked on {name} who has {next}, and nobody answered; why is not to be seen. Delete \
+            "{whose} asked on {name} who has {next}, and got no answer; why is not to be seen. Delete \
              that failed entry, try again, and ask again"
         );
         let fix = self.within(space, &format!("ip neigh del {next} dev {name}"));

@@ -127,7 +127,7 @@ impl Walker<'_> {
         let place = translation.place.clone();
         let by = self.author(Space::HOST, &place)?;
         let what = format!(
-            "{place} sends it from {own}, which this host does not have: nobody answers for that on {}",
+            "{place} sends it from {own}, which this host does not have: no host answers for that on {}",
             out.name
         );
         let fix = format!("ip addr add {own} dev {}", out.name);

@@ -201,7 +201,7 @@ fn verify(expected: &Digest, found: &Digest) -> Result<()> {
     match expected == found {
         true => Ok(()),
         false => Err(Error::invalid(format!(
-            "what was got as {expected} is {found}: it is damaged, or somebody changed it"
+            "what was got as {expected} is {found}: it is damaged, or was changed"
         ))),
     }
 }

@@ -342,8 +342,5 @@ pub(super) fn remove_tree(path: &Path) -> Result<()> {
 }
 
 fn busy(key: &Key) -> Error {
-    Error::new(
-        Kind::TryAgain,
-        format!("plugin of {key}: it is being started by somebody else still"),
-    )
+    Error::new(Kind::TryAgain, format!("plugin of {key}: another process is still starting it"))
 }

@@ -1,7 +1,7 @@
 //! Work in sandboxes, each piece in a thread of its own.
 //!
-//! Whoever is root in a container can have the kernel take as long as he likes there: by what he puts into the
-//! packet filter, or by changing it without end. That is a matter of his sandbox, and of nobody else's names.
+//! Root in a container can delay the kernel there without limit: by a large packet filter, or by changing it without
+//! end. That delays the names of this sandbox, and of no other one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};

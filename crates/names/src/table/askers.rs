@@ -112,7 +112,7 @@ impl Table {
         let is_believed = |entry: &Entry| !is_fenced || entry.is_of_command();
         let own = members.iter().find(|entry| is_believed(entry) && !entry.servers.is_empty());
         let given = own.map(|entry| &entry.servers).or(network.map(|served| &served.servers));
-        // Nobody is sent back to where the query came from.
+        // No query is sent back to where it came from.
         let is_ours = |server: &IpAddr| self.all_places().any(|place| place.address() == *server);
         Some(given.into_iter().flatten().filter(|server| !is_ours(server)).copied().collect())
     }

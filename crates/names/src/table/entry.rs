@@ -88,7 +88,7 @@ impl Entry {
         }
     }
 
-    /// What other hosts are told that the container of an attachment is called, the first name first; nothing where
+    /// What the container of an attachment is called on other hosts, the first name first; nothing where
     /// it has no names, or is not complete.
     pub fn names_of(attachment: &Attachment) -> Vec<SharedName> {
         let Some(entry) = Self::of(attachment) else { return Vec::new() };

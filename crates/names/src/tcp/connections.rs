@@ -38,7 +38,7 @@ pub(super) struct Counted {
 
 impl Connections {
     /// Counts one. Where there are as many as may be the oldest of the container that has most is ended for it.
-    /// `None` where its container has too many, or nobody has more.
+    /// `None` where its container has too many, or no container has more.
     pub(super) fn count(self: &Arc<Self>, client: Client, stream: &TcpStream) -> Option<Counted> {
         let stream = stream.try_clone().ok()?;
         let mut open = self.open();

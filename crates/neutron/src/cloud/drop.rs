@@ -68,7 +68,7 @@ impl Neutron {
         match ports.iter().find(is_somebodys) {
             None => Ok(()),
             Some(port) => Err(Error::conflict(format!(
-                "Neutron's network {} ({}) has port {} of somebody (device_owner {:?}, device_id \
+                "Neutron's network {} ({}) has port {} of another user (device_owner {:?}, device_id \
                  {:?}, host {:?}): delete that first",
                 network.name,
                 network.id,

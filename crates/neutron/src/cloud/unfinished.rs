@@ -99,7 +99,7 @@ mod tests {
         let path = file_of(&unfinished.directory, id.as_str()).unwrap();
         let file = fs::File::options().append(true).open(path).unwrap();
         file.set_modified(old).unwrap();
-        assert_eq!(progress(), Some(Progress::Over), "whoever began is gone");
+        assert_eq!(progress(), Some(Progress::Over), "the process that began is gone");
         unfinished.settle(&id);
         assert_eq!(progress(), None);
         assert_eq!(unfinished.progress("../../etc/passwd").unwrap(), None);

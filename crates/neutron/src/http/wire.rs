@@ -164,7 +164,7 @@ impl Failure {
                 format!("{server} at {origin} does not answer {}: {why}", doing(exchange))
             }
             Failure::Lost(why) => format!(
-                "{server} at {origin} does not answer {}: {why}; nobody knows whether it was done",
+                "{server} at {origin} does not answer {}: {why}; whether it was done is not known",
                 doing(exchange)
             ),
         })

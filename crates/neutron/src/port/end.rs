@@ -21,7 +21,7 @@ enum Still {
     Its,
     /// Another container's, or the stock's.
     Anothers,
-    /// Nobody's: it is gone from Neutron.
+    /// It is gone from Neutron.
     Gone,
 }
 

@@ -130,7 +130,7 @@ fn standing(host: &HostId, attachment: &Attachment, port: &PortResource) -> Stan
     match (is_anothers, is_made_by_us) {
         (true, true) => Standing::Taken("a container has it"),
         (true, false) if port.host().is_some() && !is_meant(attachment, port) => {
-            Standing::Taken("it is bound to this host for somebody else")
+            Standing::Taken("it is bound to this host for another owner")
         }
         (false, true) if is_unnamed(port) => Standing::Unnamed,
         _ => Standing::Free,

@@ -95,13 +95,13 @@ impl Classifier<'_> {
         if let Some(since) = self.lent.get(&port.id) {
             let is_young = since.is_none_or(|since| self.is_young(since));
             let fate = if is_young { Fate::Wait } else { Fate::Stock };
-            return orphan("it was taken from the stock, and nobody has it", fate);
+            return orphan("it was taken from the stock, and no container has it", fate);
         }
         if KeyDigest::of_mark(mark).is_some() {
             return match is_like_new(port) {
                 true if self.is_kept => Verdict::Ready,
                 true => orphan("it was made ahead of need, and no stock is kept", Fate::Delete),
-                false => orphan("it was of the stock, and nobody has it", Fate::Delete),
+                false => orphan("it was of the stock, and no container has it", Fate::Delete),
             };
         }
         match PortPurpose::of(mark) {
@@ -109,7 +109,7 @@ impl Classifier<'_> {
             Some(PortPurpose::Request) => {
                 let is_young = asked_at(mark).is_none_or(|at| self.is_young(at));
                 let fate = if is_young { Fate::Wait } else { Fate::Delete };
-                orphan("its address was requested, and nobody has it", fate)
+                orphan("its address was requested, and no container has it", fate)
             }
             None => orphan("it was made for a container of which there is no record", Fate::Delete),
         }

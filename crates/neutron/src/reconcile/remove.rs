@@ -192,8 +192,8 @@ mod tests {
     fn a_port_that_cannot_be_parted_keeps_no_other() {
         assert!(is_of_the_port(&Error::conflict("several ports have the hardware address")));
         assert!(is_of_the_port(&Error::try_again("changed all the time").with_status(412)));
-        assert!(!is_of_the_port(&Error::try_again("nobody answers")));
-        assert!(!is_of_the_port(&Error::conflict("nobody answers").with_status(503)));
+        assert!(!is_of_the_port(&Error::try_again("no answer")));
+        assert!(!is_of_the_port(&Error::conflict("no answer").with_status(503)));
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
             let error = unless_changed(refused(status)).unwrap_err();
             assert_eq!(error.status(), Some(status));
         }
-        let error = unless_changed(Err(Error::try_again("nobody answers"))).unwrap_err();
+        let error = unless_changed(Err(Error::try_again("no answer"))).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain);
     }
 }

@@ -66,7 +66,7 @@ mod tests {
             thing: Thing::Port,
             id: format!("p{id}").parse().unwrap(),
             title: String::new(),
-            why: "nobody has it".into(),
+            why: "no container has it".into(),
             fate,
             version: Version::Revision(revision),
         }
@@ -85,7 +85,7 @@ mod tests {
         };
         assert_eq!(observe(&mut sweep, 1, 0), 0);
         assert_eq!(observe(&mut sweep, 1, 59), 0, "too soon");
-        assert_eq!(observe(&mut sweep, 2, 61), 0, "somebody touched it");
+        assert_eq!(observe(&mut sweep, 2, 61), 0, "another process touched it");
         assert!(sweep.is_waiting());
         assert_eq!(observe(&mut sweep, 2, 121), 1);
         assert!(sweep.due(&findings(Vec::new()), start).is_empty());

@@ -126,7 +126,7 @@ fn nothing_is_made_twice() {
         let (neutron, _directory) = with(&server);
         let error = create(&neutron).unwrap_err();
         assert_eq!((error.kind(), error.status()), (Kind::TryAgain, status), "{error}");
-        let says_so = error.to_string().contains("nobody knows whether it was done");
+        let says_so = error.to_string().contains("whether it was done is not known");
         assert_eq!(says_so, status.is_none(), "{error}");
         assert_eq!(server.lines().len(), 1, "{status:?}");
     }
