@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_nobody_s_network_is_none() {
+    fn a_block_of_an_unknown_network_is_none() {
         let view = view(&[&BASE[..], &[("block/front/10.9.0.0/24", "\"c\"")]].concat());
         assert_eq!(view.block(&"front".parse().unwrap(), &"c".parse().unwrap()), None);
     }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_makes_it_one_of_ours() {
+    fn no_program_makes_it_one_of_ours() {
         let own = identity("one");
         let forged = OriginAlias { group: GROUP, ..origin_alias("") };
         assert_eq!(OriginAlias::read(&forged.mark(&own), &own).unwrap().group, 0);

@@ -29,7 +29,7 @@ fn unshare() {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("root may unshare");
 }
 
-/// A container: a thread that keeps a namespace until it is told to end.
+/// A container: a thread that keeps a namespace until it is stopped.
 struct Container {
     sandbox: Sandbox,
     end: Option<mpsc::Sender<()>>,
@@ -214,7 +214,7 @@ fn a_link_without_a_record_is_a_stray_and_makes_way() {
 }
 
 #[test]
-fn an_interface_of_somebody_else_is_not_taken() {
+fn a_foreign_interface_is_not_taken() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
         let one = Container::new();

@@ -70,7 +70,7 @@ fn one_leads_and_then_another_one_family_by_family() {
             run(&format!("ip link add out type veth peer name eth0 netns {}", outside.netns()));
             run("ip address add 192.0.2.1/24 dev out; ip link set out up");
             outside.run("ip address add 192.0.2.2/24 dev eth0; ip link set eth0 up");
-            assert!(!outside.reaches("192.0.2.1", 8080), "nobody leads");
+            assert!(!outside.reaches("192.0.2.1", 8080), "no port is published");
 
             let (led_first, led_second) = (as_led(&first, &[V4, V6]), as_led(&second, &[V4]));
             for _ in 0..2 {
@@ -98,7 +98,7 @@ fn one_leads_and_then_another_one_family_by_family() {
             assert!(linux.check(&as_led(&second, &[V4, V6]), &became[1]).is_err());
             assert!(!linux.restore(&kept).unwrap() && !linux.restore(&led_second).unwrap());
 
-            // Whoever undoes it knows less than what is there.
+            // The process that undoes it knows less than what is there.
             linux.detach(&first).unwrap();
             linux.detach(&second).unwrap();
             assert!(!outside.reaches("192.0.2.1", 8080));
@@ -140,7 +140,7 @@ fn an_interface_of_a_driver_leads_as_it_says() {
             linux.set_gateway(&as_led(&made, &[V6]), &[V6]).unwrap();
             assert_eq!(defaults(&one), "default dev web0\n");
         }
-        // Somebody else's default routes are not touched.
+        // Other programs' default routes are not touched.
         one.run("ip link add net0 up type veth peer name net1; ip link set net1 up");
         one.run("ip address add 10.9.0.2/24 dev net0; ip route add default via 10.9.0.1");
         linux.set_gateway(&made, &[]).unwrap();

@@ -251,7 +251,7 @@ fn a_network_is_up_before_its_containers() {
 }
 
 #[test]
-fn a_bridge_of_somebody_else_is_used_as_it_is() {
+fn a_foreign_bridge_is_used_as_it_is() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
         run("ip link add br0 mtu 1450 type bridge; ip address add 192.0.2.1/24 dev br0
@@ -332,7 +332,7 @@ fn all_that_others_flushed_is_restored() {
         };
         assert_eq!(sorted(&run("nft -s list ruleset")), sorted(&before));
 
-        // Where there is no table, nothing is made for nobody.
+        // Where there is no table, none is made.
         let bare = Container::new();
         let within = Netns::open(&bare.sandbox.path).unwrap();
         let bare_linux = || Linux::new(Life::Long);

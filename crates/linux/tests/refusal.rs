@@ -74,7 +74,7 @@ fn without_nfnetlink() {
     assert!(Socket::netfilter().is_err());
 }
 
-/// A container: a thread that keeps a namespace until it is told to end.
+/// A container: a thread that keeps a namespace until it is stopped.
 struct Container {
     sandbox: Sandbox,
     end: Option<mpsc::Sender<()>>,

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_else_gets_it_and_nobody_is_let_in() {
+    fn no_other_process_gets_it_and_none_is_let_in() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let target = listener.local_addr().unwrap();

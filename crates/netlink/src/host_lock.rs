@@ -121,7 +121,7 @@ mod tests {
     use crate::NamespaceLock;
 
     #[test]
-    fn what_anyone_can_lock_excludes_nobody() {
+    fn what_anyone_can_lock_excludes_no_process() {
         let runtime = tempfile::tempdir().unwrap();
         let lock = HostLock::below(&runtime.path().join("spoke"));
         let here = Netns::current().unwrap();

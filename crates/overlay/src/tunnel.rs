@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_known_elsewhere_is_not_told_where_it_is() {
+    fn a_host_that_is_known_elsewhere_gets_no_endpoint() {
         let tunnel = tunnel(0, &[(1, 1), (2, 2)]);
         assert_eq!(tunnel.changes(&device(&[(1, 1, true), (2, 2, false)])), []);
         let changes = tunnel.changes(&device(&[(1, 7, true), (2, 2, true)]));

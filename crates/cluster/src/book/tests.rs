@@ -213,7 +213,7 @@ fn the_host_of_the_block_takes_over_too() {
     let view = records.read().unwrap();
     assert_eq!(view.pinned(&front(), [10, 8, 1, 9].into()), Some(&me));
     assert!(view.is_taken_over(&host("c")) && !view.is_taken_over(&me));
-    // Where nobody has it the host leases it as any other of its block.
+    // Where no host has it the host leases it as any other of its block.
     records.write(&Txn::default().delete(key));
     assert!(pin(&records, &wanted, &gone).unwrap_err().to_string().contains("a moment ago"));
 }

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moved_is_told_from_what_is_new() {
+    fn what_moved_is_distinguished_from_what_is_new() {
         let (name, bridge) = ("front".parse().unwrap(), "sp-front".parse().unwrap());
         let network = Spoken { name: &name, bridge: &bridge, elsewhere: Vec::new() };
         let (mut announced, address) = (Announced::default(), IpAddr::from([10, 8, 0, 2]));

@@ -42,7 +42,7 @@ impl Bus {
     pub(crate) fn connect() -> Result<Option<Self>> {
         let stream = match UnixStream::connect(SOCKET) {
             Ok(stream) => stream,
-            Err(error) if is_nobody(&error) => return Ok(None),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
         stream.set_read_timeout(Some(LONGEST_WAIT)).map_err(failed)?;
@@ -114,7 +114,7 @@ impl Bus {
     }
 }
 
-fn is_nobody(error: &io::Error) -> bool {
+fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 

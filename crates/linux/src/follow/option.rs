@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_told() {
+    fn what_is_not_known_is_reported() {
         let read = |line: &str, is_v4| read(line, is_v4, &Services::default());
         for (line, unclear) in [
             ("-A c -m set --match-set x src -j ACCEPT", Some("-m set")),

@@ -105,7 +105,7 @@ fn only_what_is_near_is_written() {
     };
     assert_eq!(called(&host), ("web".to_owned(), "odd web".to_owned()));
     assert!(host.given("web/hosts").contains("10.0.1.9\todd\n"));
-    // Also by whoever writes all; and forgotten with it.
+    // Also by the call that writes all; and forgotten with it.
     host.write(&[web, db.clone(), odd, far.clone()]);
     assert_eq!(called(&host).1, "odd web");
     host.write_near(&["web"], &[db.clone(), far.clone()]);
@@ -144,7 +144,7 @@ fn who_is_on_a_network_knows_the_others_there() {
 }
 
 #[test]
-fn what_somebody_else_wrote_stays() {
+fn what_another_program_wrote_stays() {
     let host = Host::new("nameserver 10.1.1.1\n");
     let web = host.on("back", "web", "10.0.0.2/24");
     let directory = host.path("etc/netns/web");
@@ -233,7 +233,7 @@ fn another_book_has_files_of_its_own() {
 }
 
 #[test]
-fn the_host_is_asked_where_nobody_says() {
+fn the_host_is_asked_by_default() {
     let host = Host::new(
         "# a comment\nsearch old\nsearch lan. example\nnameserver 127.0.0.1\nnameserver 10.1.1.1\n\
          nameserver fe80::1%eth0\nnameserver ::1\noptions ndots:2 A;\n",

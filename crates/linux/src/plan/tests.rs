@@ -367,7 +367,7 @@ fn a_network_comes_up_with_a_gateway_on_each_subnet() {
     );
 }
 
-/// A runtime that is told the hardware address before the link is made writes it down; that does not make
+/// A runtime that gets the hardware address before the link is made writes it down; that does not make
 /// it a chosen one.
 #[test]
 fn what_derives_from_the_address_is_not_announced() {

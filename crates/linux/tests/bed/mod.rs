@@ -36,7 +36,7 @@ fn own() -> Sandbox {
     Sandbox { path, inode: Netns::current().unwrap().inode() }
 }
 
-/// A container: a thread that keeps a namespace until it is told to end.
+/// A container: a thread that keeps a namespace until it is stopped.
 pub(crate) struct Container {
     pub(crate) sandbox: Sandbox,
     end: Option<mpsc::Sender<()>>,

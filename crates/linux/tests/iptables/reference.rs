@@ -76,7 +76,7 @@ fn filter(options: &str) -> String {
     )
 }
 
-/// What the reference is told, and what we are.
+/// The reference's input, and ours.
 fn cases() -> Vec<(String, Attachment)> {
     const TCP: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
     const MANY: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"},
@@ -138,7 +138,7 @@ fn cases() -> Vec<(String, Attachment)> {
 /// The one rule that the reference does not have: see docs/cni.md.
 const OURS: &str = "ip6tables -A CNI-HOSTPORT-DNAT -d ::1/128 -j RETURN\n";
 
-/// The rules that are the same, whoever made them.
+/// The rules that are the same, whichever program made them.
 fn shared() -> String {
     rules("nft").replace(OURS, "")
 }

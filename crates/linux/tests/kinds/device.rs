@@ -57,7 +57,7 @@ fn a_device_comes_back_to_a_host_with_other_devices() {
         let name = || DeviceChoice::Name("nic0".parse().unwrap());
         let first = bare("one", device(name()), "10.77.0.2/24", &one.sandbox);
         linux.attach(&first).unwrap();
-        // Nobody knows of it any more.
+        // No record has it any more.
         let mut unknown = first.clone();
         unknown.runtime = Runtime::Reference;
         unknown.addresses.clear();

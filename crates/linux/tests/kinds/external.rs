@@ -1,4 +1,4 @@
-//! Interfaces that somebody else made in the host, and has back afterwards.
+//! Interfaces that another program made in the host, and has back afterwards.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -87,7 +87,7 @@ fn it_goes_in_and_comes_back_as_it_was() {
             for part in [MAC, "mtu 1400", "10.77.0.2/24", "fd77::2/64", "LOWER_UP"] {
                 assert!(shown.contains(part), "{part} in {shown}");
             }
-            assert!(shown.contains("fd77::2/64 scope global nodad"), "nobody waits: {shown}");
+            assert!(shown.contains("fd77::2/64 scope global nodad"), "without a wait: {shown}");
             assert!(one.run("ip route").contains("default via 10.77.0.1 dev web1"));
             assert!(one.run("ip -6 route").contains("default via fd77::1 dev web1"));
             one.run("ping -c1 -W2 10.77.0.1; ping -c1 -W2 fd77::1");
@@ -125,7 +125,7 @@ fn an_exact_name_is_had_or_refused() {
         assert!(error.kind() == Kind::Conflict && error.to_string().contains("web7"), "{error}");
         assert_eq!(link(&source()).unwrap().group, 0, "nothing was touched");
         linux.detach(&first).unwrap();
-        // A name beside the one that it has counts, which nobody sees beforehand.
+        // A name beside the one that it has counts, which cannot be seen beforehand.
         one.run("ip link delete web7; ip link property add dev lo altname web0");
         let second = external("one", Some("web"), &one.sandbox);
         assert_eq!(linux.attach(&second).unwrap().interfaces[0].name.as_str(), "web1");
@@ -236,7 +236,7 @@ fn whatever_a_killed_process_left_is_undone_and_gone_on_with() {
         run("ip link set eth0 up");
         linux.detach(&first).unwrap();
         assert_home();
-        // Whoever has the container took the marks away, but for one.
+        // The container removed the marks, but for one.
         linux.attach(&first).unwrap();
         one.run("ip link set eth0 alias ''");
         assert_eq!(linux.presence(&first), Presence::Alive);
@@ -409,7 +409,7 @@ fn many_at_once_have_names_of_their_own() {
     });
 }
 
-/// What [`victim`] is told by.
+/// The variable that [`victim`] reads.
 const DOING: &str = "SPOKE_TEST_VICTIM";
 
 /// The process that is killed: this program again, with this test alone. By itself it does nothing.

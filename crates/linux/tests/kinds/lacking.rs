@@ -75,7 +75,7 @@ fn a_vlan_for_one_container_and_one_for_all() {
         lives_and_goes(&shared);
         assert!(!run("ip -br link").contains("lan0.8"));
 
-        // The last network that uses it takes it along; one of somebody else stays.
+        // The last network that uses it takes it along; another program's stays.
         let linux = Linux::new(Life::Long);
         let (front, mut back) = (network(shared.clone()), network(shared.clone()));
         back.name = "back".parse().unwrap();

@@ -143,7 +143,7 @@ fn what_a_parent_cannot_carry_is_refused() {
         assert!(linux.attach(&second).is_err());
         linux.detach(&second).unwrap();
         linux.detach(&whole).unwrap();
-        // A port of a bridge is nobody's parent; the bridge is.
+        // A port of a bridge cannot be a parent; the bridge can.
         run("ip link add br9 up type bridge; ip link set lan0 master br9");
         let refused = linux.attach(&second).unwrap_err();
         assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
@@ -165,7 +165,7 @@ fn who_has_no_end_in_the_host_is_not_taken_for_dead() {
         let mut first = bare("one", kind.clone(), "10.77.0.2/24", &one.sandbox);
         first.wiring.publish = Some(published(8080));
         linux.attach(&first).unwrap();
-        // Another segment, or a book that was lost: the address is somebody's all the same.
+        // Another segment, or a book that was lost: the address is in use all the same.
         let mut second = bare("two", kind, "10.77.0.2/24", &two.sandbox);
         second.wiring.publish = Some(published(8080));
         let refused = linux.attach(&second).unwrap_err();

@@ -1,4 +1,4 @@
-//! Pairs whose end in the host somebody else connects.
+//! Pairs whose end in the host another program connects.
 
 use engine::port::{Driver, HostDataplane, Presence, Stray};
 use linux::identity::{GROUP, Identity};
@@ -26,7 +26,7 @@ fn plug(container: &str, address: &str, offload: bool, sandbox: &Sandbox) -> Att
     made
 }
 
-/// Somebody else's bridge with another station, 10.77.0.9.
+/// Another program's bridge with another station, 10.77.0.9.
 fn switch() -> Container {
     let other = lan();
     run("ip address flush dev lan0; ip link add sw0 type bridge; ip link set lan0 master sw0 up");
@@ -58,7 +58,7 @@ fn limits_inside_leave_nothing_there() {
 }
 
 #[test]
-fn somebody_elses_switch_connects_it() {
+fn a_foreign_switch_connects_it() {
     isolated(|| {
         let _other = switch();
         let linux = Linux::new(Life::Long);
@@ -105,7 +105,7 @@ fn beside_a_program_the_host_hears_nothing_and_frames_are_whole() {
         linux.check(&first, &became).unwrap();
         assert!(one.run("ethtool -k eth0").contains("tx-checksumming: off"));
         assert_eq!(parameter(&format!("net/ipv6/conf/{END}/disable_ipv6")), "1");
-        assert_eq!(became.interfaces[0].mac, None, "nobody can know it");
+        assert_eq!(became.interfaces[0].mac, None, "it cannot be known");
         // The host's own address is on another link: it would answer for it otherwise.
         assert_eq!(one.run("ping -c1 -W1 10.77.0.1 >/dev/null || echo lost"), "lost\n");
         assert!(!one.run("ip neighbour show 10.77.0.1").contains("lladdr"));
@@ -164,7 +164,7 @@ fn a_runtime_moves_it_and_it_keeps_its_checksums() {
 }
 
 #[test]
-fn nobody_elses_is_touched() {
+fn no_other_is_touched() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
         let (one, two) = (Container::new(), Container::new());
@@ -186,7 +186,7 @@ fn nobody_elses_is_touched() {
         linux.check(&second, &became).unwrap();
         assert_eq!(linux.presence(&second), Presence::Alive);
 
-        // What a killed process began is nobody's, and is made again.
+        // What a killed process began has no owner, and is made again.
         let index = link(&end()).unwrap().index;
         linux.attach(&second).unwrap();
         assert_ne!(link(&end()).unwrap().index, index);

@@ -74,11 +74,11 @@ fn spoofed_frames_are_dropped_until_the_container_goes() {
         one.run(FORGED);
         assert!(is_silent(&one, "10.88.0.3") && is_silent(&one, "10.88.0.1"));
         two.run(FORGED);
-        assert!(pings(&two, "10.88.0.1"), "nobody checks the other one");
+        assert!(pings(&two, "10.88.0.1"), "the other one is not checked");
         one.run(&format!("ip link set eth0 address {mac}"));
         two.run("ip link set eth0 address 02:00:00:00:00:98");
         assert!(pings(&one, "10.88.0.1"));
-        // Restored where somebody removed it.
+        // Restored where another program removed it.
         run("nft flush ruleset");
         assert!(linux.check(&first, &became).is_err());
         assert!(linux.restore(&first).unwrap() && !linux.restore(&first).unwrap());
@@ -118,7 +118,7 @@ END"#
 
 /// Its frames are its own: what they tell others of the gateway or a neighbour is not.
 #[test]
-fn nobody_takes_the_address_of_another() {
+fn no_container_takes_the_address_of_another() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
         let (one, two) = (Container::new(), Container::new());
@@ -240,7 +240,7 @@ fn the_reference_plugins_checks_go_with_its_attachment() {
 }
 
 #[test]
-fn an_address_that_somebody_else_has_is_refused() {
+fn an_address_that_another_device_has_is_refused() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
         let looking =

@@ -47,7 +47,7 @@ fn a_kept_lock_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn what_anyone_can_keep_keeps_nobody() {
+fn what_anyone_can_keep_blocks_no_process() {
     for backend in [Backend::Nftables, Backend::Iptables] {
         isolated(move || {
             run("sysctl -qw net.ipv4.ip_forward=0");

@@ -88,7 +88,7 @@ fn what_the_administrator_set_stays() {
             linux.attach(&first).unwrap();
             linux.detach(&first).unwrap();
             assert_eq!([value("br0", "route_localnet"), value("br0", "tag")], ["1", "0"]);
-            // A number of somebody else's is not ours to change.
+            // Another program's number is not ours to change.
             run("sysctl -qw net.ipv4.conf.br0.route_localnet=0 net.ipv4.conf.br0.tag=7");
             linux.attach(&first).unwrap();
             linux.detach(&first).unwrap();
@@ -155,7 +155,7 @@ fn any_step_that_a_killed_process_did_not_reach_is_made_up_for() {
 }
 
 #[test]
-fn whoever_comes_while_the_last_leaves_finds_it_open() {
+fn a_container_that_comes_while_the_last_leaves_finds_it_open() {
     for backend in BACKENDS {
         isolated(move || {
             let here = Netns::current().unwrap();

@@ -1,4 +1,4 @@
-"""What reaches others when a container sends frames that nobody's stack would send.
+"""What reaches others when a container sends frames that no network stack would send.
 
 spoof.py FROM TO: frames from standard input, one a line in hexadecimal, are sent through eth0 of the
 namespace FROM. What comes to eth0 of the namespace TO, and to br0 of this one, is printed, each behind

@@ -8,7 +8,7 @@ use crate::bed::{Container, attachment, bridge, isolated, network, run};
 use crate::bridge_port::{checked, pings};
 
 const TELL: &str = include_str!("spoof.py");
-const NOBODY: &str = "::";
+const UNSPECIFIED: &str = "::";
 const EVERYBODY: &str = "ff02::1";
 
 /// Frames, as hexadecimal text.
@@ -206,7 +206,7 @@ fn forged(forger: &Forger, other: Mac) -> Vec<String> {
         forger.router_solicitation(neighbour, &named(1, own)),
         forger.router_solicitation("fd00::2", &named(1, other)),
         // Who claims a neighbour's address keeps that from having it.
-        forger.solicitation(NOBODY, neighbour, &[]),
+        forger.solicitation(UNSPECIFIED, neighbour, &[]),
         // It is no router.
         forger.message(&link_local(own), &[134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0], &[]),
         forger.message(&bridge, &[&[137; 1][..], &[0; 39]].concat(), &[]),
@@ -220,7 +220,7 @@ fn honest(forger: &Forger) -> Vec<String> {
     vec![
         forger.news(own, "10.88.0.2"),
         forger.news(own, "0.0.0.0"),
-        // An address that moves between containers is nobody's.
+        // An address that moves between containers has no owner.
         forger.news(own, "10.88.0.77"),
         forger.advertisement("fd00::2", "fd00::2", &named(2, own)),
         forger.advertisement("fd00::2", "fd00::2", &[]),
@@ -229,10 +229,10 @@ fn honest(forger: &Forger) -> Vec<String> {
         forger.solicitation("fd00::2", "fd00::3", &named(1, own)),
         forger.solicitation("fd00::2", "fd00::3", &[]),
         forger.solicitation("fd00::77", "fd00::1", &named(1, own)),
-        forger.solicitation(NOBODY, "fd00::2", &[]),
-        forger.solicitation(NOBODY, "fd00::78", &[14, 1, 1, 2, 3, 4, 5, 6]),
+        forger.solicitation(UNSPECIFIED, "fd00::2", &[]),
+        forger.solicitation(UNSPECIFIED, "fd00::78", &[14, 1, 1, 2, 3, 4, 5, 6]),
         forger.router_solicitation("fd00::2", &named(1, own)),
-        forger.router_solicitation(NOBODY, &[]),
+        forger.router_solicitation(UNSPECIFIED, &[]),
         forger.redirect("10.88.0.2", "10.88.0.9"),
         // Any other message.
         forger.message("fd00::2", &[128, 0, 0, 0, 0, 1, 0, 1], &[]),
@@ -240,7 +240,7 @@ fn honest(forger: &Forger) -> Vec<String> {
 }
 
 #[test]
-fn forged_news_reach_nobody_and_honest_ones_do() {
+fn forged_news_reach_no_neighbour_and_honest_ones_do() {
     isolated(|| {
         let two = Two::new(checked);
         let forger = Forger { own: two.macs[0] };
@@ -258,7 +258,7 @@ fn forged_news_reach_nobody_and_honest_ones_do() {
 /// A bridge of others has an address of the link that does not follow from its name, and is the router all the
 /// same.
 #[test]
-fn the_router_of_a_foreign_bridge_is_nobody_else() {
+fn the_router_of_a_foreign_bridge_is_no_other_host() {
     isolated(|| {
         run("ip link add br0 address 02:88:00:00:00:01 type bridge; ip link set br0 up");
         let two = Two::new(checked);
@@ -274,7 +274,7 @@ fn the_router_of_a_foreign_bridge_is_nobody_else() {
     });
 }
 
-/// Where nobody checks, all of it arrives: what is dropped above is dropped by what is checked.
+/// Without the check all of it arrives: what is dropped above is dropped by what is checked.
 #[test]
 fn without_a_check_everything_arrives() {
     isolated(|| {
@@ -311,7 +311,7 @@ fn neighbours_find_each_other_and_addresses_are_looked_for() {
             assert!(pings(other, address), "{address}");
             run(&format!("ping -c1 -W10 {address}"));
         }
-        // An address of its own that nobody else has, and the same on the other one.
+        // An address of its own that no other container has, and the same on the other one.
         for container in [one, other] {
             container.run("ip addr add fd00::77/64 dev eth0; ip addr add 10.88.0.77/24 dev eth0");
             container.run("until ! ip -6 addr show dev eth0 | grep -q tentative; do :; done");

@@ -162,7 +162,7 @@ fn a_dump_longer_than_the_buffer_is_whole() {
         let found = socket.addresses(Some(index)).unwrap();
         assert_eq!(found.iter().filter(|held| held.address.addr().is_ipv4()).count(), 2000);
         let again = socket.send(&mut batch);
-        // Two thousand refusals do not fit into the socket: that must be told, not waited for.
+        // Two thousand refusals do not fit into the socket: that must be reported, not waited for.
         match again {
             Ok(outcome) => assert!(outcome.failures().len() <= 2000),
             Err(error) => assert_eq!(error.kind(), Kind::TryAgain),

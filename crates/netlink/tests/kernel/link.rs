@@ -184,7 +184,7 @@ fn reaped_links_are_gone() {
 }
 
 #[test]
-fn what_cannot_be_reaped_is_told() {
+fn what_cannot_be_reaped_is_reported() {
     isolated(|| {
         let error = reap(&[name("lo")], None).unwrap_err();
         assert!(error.to_string().starts_with("deleting lo: "), "{error}");
@@ -222,7 +222,7 @@ fn threads_reap_without_making_the_caller_wait() {
 }
 
 #[test]
-fn whoever_comes_after_the_answer_finds_the_name_free() {
+fn a_caller_after_the_answer_finds_the_name_free() {
     isolated(|| {
         let container = elsewhere();
         let reaper = Reaper::new();

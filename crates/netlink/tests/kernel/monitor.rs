@@ -90,7 +90,7 @@ fn a_wait_is_ended_by_news_by_time_and_by_hand() {
 }
 
 #[test]
-fn what_could_not_be_kept_is_told_as_lost() {
+fn what_could_not_be_kept_is_reported_as_lost() {
     isolated(|| {
         let (mut monitor, stop) = (Monitor::network().unwrap(), Stop::new().unwrap());
         let script = std::env::temp_dir().join(format!("spoke-flood-{}", std::process::id()));

@@ -123,7 +123,7 @@ fn the_host_that_keeps_an_address_is_asked_and_hands_it_over() {
     let network = front();
     assert_eq!(kept_elsewhere(&view, (&network, &name()), &host("a")), [address()]);
     assert!(kept_elsewhere(&view, (&network, &name()), &host("b")).is_empty());
-    // Whoever has another name, or none, is told whose it is.
+    // A container with another name, or none, is refused with the holder's name.
     let other = "web".parse().unwrap();
     for asks in [None, Some(&other)] {
         let taken = Pinning::Taken(host("b"), "db".to_owned());
@@ -135,7 +135,7 @@ fn the_host_that_keeps_an_address_is_asked_and_hands_it_over() {
     assert_eq!((of, pin.host.clone(), at), (host("b"), host("b"), asked));
     let place = (&network, address());
     let view = records.read().unwrap();
-    // It is given to nobody who is gone.
+    // It is not given to a host that is gone.
     assert_eq!(answer_kept(&records, &view, place, (&pin, at), true).unwrap(), None);
     alive(&records, "a");
     let view = records.read().unwrap();
@@ -183,7 +183,7 @@ fn a_name_is_written_for_own_blocks_and_own_pins_only() {
         let all = [(front(), address, name())];
         publish_kept(&records, &records.read().unwrap(), &host(of), &all).unwrap().len()
     };
-    // In nobody's block, and in another one's.
+    // In a block that no host has, and in another one's.
     assert_eq!((publish("a", free), publish("a", [10, 8, 1, 10].into())), (0, 0));
     let key = Key::Pin(front(), free);
     let text = r#"{"host":"a","by":"db","state":"granted"}"#;

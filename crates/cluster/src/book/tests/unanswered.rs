@@ -57,12 +57,12 @@ fn a_network_that_was_declared_is_no_other_one() {
     assert_eq!(there(&records), Some(other));
 }
 
-/// While nobody answers, nothing is said to be done.
+/// While no server answers, nothing is said to be done.
 #[test]
 fn a_transaction_is_tried_once_more_only() {
     let records = cluster();
     records.unanswered.set(2);
-    // Others are faster than the first one, and nobody knows that.
+    // Others are faster than the first one, without its knowledge.
     *records.before.borrow_mut() = vec![put(Key::Turn, Record::Mark)];
     assert_eq!(declare(&records, &wanted()).unwrap_err().kind(), Kind::TryAgain);
     assert_eq!(records.unanswered.get(), 0);

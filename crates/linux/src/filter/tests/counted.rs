@@ -107,7 +107,7 @@ fn a_counter_in_use_keeps_no_other() {
     let mut socket = space.socket();
     let ports = elements(DIGITS, &[8080, 8081], &["10.1.2.3"]);
     keep(&mut socket, &ports).unwrap();
-    // Somebody else's element leads to one of them.
+    // Another owner's element leads to one of them.
     let counter = format!("to-{DIGITS}-tcp-8080");
     space.run(&format!(
         "nft add element inet spoke_ports to4 '{{ tcp . 9 . 10.1.2.9 : \"{counter}\" }}'"

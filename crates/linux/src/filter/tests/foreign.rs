@@ -138,7 +138,7 @@ fn rules_do_not_multiply() {
     assert!(!space.run("iptables-nft -S").contains("SPOKE"));
 }
 
-/// Whoever comes with Docker's rules later is still judged first.
+/// A program that comes with Docker's rules later is still judged first.
 #[test]
 fn a_docker_that_comes_later_comes_first() {
     let space = Space::new();

@@ -144,7 +144,7 @@ fn of_a_port_that_is_named_twice_the_first_leads() {
 }
 
 #[test]
-fn whoever_gets_an_address_gets_the_elements_of_the_dead() {
+fn a_new_holder_gets_the_elements_of_the_dead() {
     let space = Space::new();
     let mut socket = space.socket();
     let (old, new) = (full("old", 2, 8080), full("new", 2, 8080));

@@ -37,7 +37,7 @@ fn it_has_the_networks_of_now_and_goes_with_the_last() {
             assert_eq!(is_there, servers.contains(one), "{one:?}: {listed}");
         }
     }
-    // Whatever somebody takes away is put back.
+    // Whatever another program removes is put back.
     for lost in [
         "flush ruleset",
         "flush chain inet spoke_names servers",

@@ -12,7 +12,7 @@ use netlink::{Netns, Socket};
 
 use crate::filter::Owner;
 
-/// Nobody is gone.
+/// No owner is gone.
 pub(super) fn alive(_: &Owner) -> Result<bool> {
     Ok(false)
 }
@@ -78,13 +78,13 @@ impl Space {
         });
     }
 
-    /// Who answers there, and whom it saw; empty if nobody does.
+    /// Who answers there, and which client it saw; empty if none does.
     pub(super) fn tcp(&self, address: &str, port: u16) -> String {
         let to = SocketAddr::new(address.parse().unwrap(), port);
         self.netns.enter(|| tcp(to).unwrap_or_default()).unwrap()
     }
 
-    /// Waits until somebody answers there.
+    /// Waits until a server answers there.
     pub(super) fn reach(&self, address: &str, port: u16) {
         let deadline = Instant::now() + 20 * TIMEOUT;
         while self.tcp(address, port).is_empty() {

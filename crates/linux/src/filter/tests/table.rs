@@ -89,7 +89,7 @@ fn what_others_changed_is_seen_and_mended() {
 }
 
 #[test]
-fn somebody_elses_table_of_our_name_is_named() {
+fn a_foreign_table_of_our_name_is_named() {
     let space = Space::new();
     space.run("nft 'table inet spoke { set masq4 { type ipv6_addr; }; }'");
     let error = ensure(&mut space.socket()).unwrap_err();

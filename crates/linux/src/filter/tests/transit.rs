@@ -14,7 +14,7 @@ fn is_what_the_file_says() {
 }
 
 #[test]
-fn what_is_told_is_known_until_it_is_forgotten() {
+fn what_is_set_is_known_until_it_is_forgotten() {
     let space = Space::new();
     let mut socket = space.socket();
     let br = "br0".parse().unwrap();

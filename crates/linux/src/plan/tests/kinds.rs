@@ -29,7 +29,7 @@ fn lan0() -> Facts {
     Facts { parent: Some(parent), ..Facts::default() }
 }
 
-/// The attachment's own hardware address is told as MAC.
+/// The attachment's own hardware address is shown as MAC.
 fn planned(kind: LinkKind, facts: &Facts) -> String {
     let attachment = attachment(kind, vec![address("10.1.0.2/24", Some("10.1.0.1"))]);
     let mac = container_mac(&attachment, attachment.wiring.link.as_ref().unwrap());
@@ -140,7 +140,7 @@ host: alias {users:?} of lan0.7"
     let on_vlan = || kind(parent(Place::Host, Some(7)));
     assert_eq!(planned(on_vlan(), &facts), format!("{made}\n{own}\n{USABLE}"));
 
-    // One of ours that knows its user, and one of somebody else.
+    // One of ours that knows its user, and one of another program.
     let below = facts.parent.as_mut().unwrap();
     (below.base, below.is_ours, below.alias) = (None, true, Some(users));
     assert_eq!(planned(on_vlan(), &facts), format!("{own}\n{USABLE}"));
@@ -214,7 +214,7 @@ fn a_link_is_made_before_its_addresses() {
 }
 
 /// Of every kind: what was made in the host's namespace and is no port of a bridge takes no route
-/// from whoever is at its other end.
+/// from the device at its other end.
 #[test]
 fn nothing_made_on_the_host_takes_router_advertisements() {
     let vlan = VlanId::new(7);

@@ -46,7 +46,7 @@ fn a_vlans_gateway_is_a_device_of_its_own() {
     ");
 }
 
-/// Somebody removed the bridge: the gateway's pair is there, with its address, and no port.
+/// Another program removed the bridge: the gateway's pair is there, with its address, and no port.
 #[test]
 fn a_vlans_gateway_becomes_a_port_of_the_next_bridge() {
     let untagged = model::Vlans { untagged: model::VlanId::new(10), ..model::Vlans::default() };
