@@ -49,7 +49,7 @@ struct Fixture {
     /// Docker plugins, none of which is there.
     foreign: Arc<Foreign>,
     machine: Machine,
-    /// What systemd was told.
+    /// The calls to systemd.
     asked: RefCell<Vec<String>>,
     /// What Docker Engines answer next.
     running: RefCell<Vec<Result<Vec<Container>>>>,
@@ -140,7 +140,7 @@ impl Fixture {
     }
 
     fn engine(&self) -> Engine<'_> {
-        Engine::new(&self.store, &self.kernel, &Nobody, &self.machine)
+        Engine::new(&self.store, &self.kernel, &NoIpam, &self.machine)
     }
 
     /// Exit code, standard output, standard error.
@@ -326,9 +326,9 @@ impl HostDataplane for Kernel {
 }
 
 /// No address source beside the book.
-struct Nobody;
+struct NoIpam;
 
-impl Ipam for Nobody {
+impl Ipam for NoIpam {
     fn lease(&self, _: &Attachment) -> Result<Granted> {
         Ok(Granted::Chosen)
     }

@@ -29,7 +29,7 @@ use store::Memory;
 /// The reference plugins of Debian 12, unpacked by `scripts/peers`.
 const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/peers/cni-1.1");
 
-/// What was told to a person by any of the tests.
+/// What any of the tests reported to a person.
 static REPORTED: Mutex<String> = Mutex::new(String::new());
 
 /// A dataplane that is plugins of others and nothing else.
@@ -207,7 +207,7 @@ const KINDS: [&str; 3] = [
     r#""type":"bridge","bridge":"cbr0","isGateway":true"#,
 ];
 
-/// Docker: the addresses are told before there is a sandbox, Docker moves the interface in and back.
+/// Docker: the addresses are reported before there is a sandbox, Docker moves the interface in and back.
 #[test]
 fn a_container_of_docker() {
     for main in KINDS {
@@ -317,7 +317,7 @@ fn a_container_with_a_sandbox() {
 
 /// What others hold is refused, and nothing stays of what the plugins made.
 #[test]
-fn an_address_that_somebody_has() {
+fn an_address_that_is_in_use() {
     isolated(|bench| {
         let (a, b) = (bench.network("a", KINDS[2]), bench.network("b", KINDS[1]));
         let first = request(&a, "c1", Some(sandbox("one")));
@@ -334,7 +334,7 @@ fn an_address_that_somebody_has() {
     });
 }
 
-/// Whoever comes after a death anywhere has only the record.
+/// The next process after a death anywhere has only the record.
 #[test]
 fn a_death_on_the_way() {
     isolated(|bench| {
@@ -345,7 +345,7 @@ fn a_death_on_the_way() {
             let reserved =
                 bench.engine(|engine| engine.attachments.reserve(&asked, &alias)).unwrap();
             if step == 1 {
-                // Moved, and nobody wrote that down.
+                // Moved, and no process wrote that down.
                 let handed = Attachment { handoff: Handoff::Caller, ..reserved.clone() };
                 bench.driver.attach(&handed).unwrap();
             }
@@ -364,7 +364,7 @@ fn a_death_on_the_way() {
     });
 }
 
-/// The record is gone: what is parked belongs to nobody, and goes with what its plugins hold.
+/// The record is gone: what is parked has no owner, and goes with what its plugins hold.
 #[test]
 fn a_parking_without_a_record() {
     isolated(|bench| {
@@ -414,7 +414,7 @@ fn a_plugin_that_refuses() {
     });
 }
 
-/// The plugins were uninstalled: that is told, and keeps nothing.
+/// The plugins were uninstalled: that is reported, and keeps nothing.
 #[test]
 fn plugins_that_are_gone() {
     isolated(|bench| {

@@ -1,4 +1,4 @@
-//! What is wrong with the form of a call is told in the order, the words and with the codes of the
+//! What is wrong with the form of a call is reported in the order, the words and with the codes of the
 //! reference plugins, whose 1.9.1 was asked the same.
 
 #![allow(clippy::unwrap_used)]
@@ -118,7 +118,7 @@ fn its_own_namespace_where_that_is_meant() {
     };
     assert_eq!(own("ADD", "TRUE").code, 0);
     let refused = own("DEL", "");
-    assert_eq!(refused.code, 1, "told, but only when all has been given back");
+    assert_eq!(refused.code, 1, "reported, but only when all has been released");
     assert_eq!(rig.last().0, "detach");
 }
 

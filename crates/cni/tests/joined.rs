@@ -1,4 +1,4 @@
-//! Networks that somebody else made, joined by name.
+//! Networks of another caller, joined by name.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -17,7 +17,7 @@ fn fixed() -> Value {
     json!({"type": "static", "addresses": [{"address": "10.9.0.5/24", "gateway": "10.9.0.1"}]})
 }
 
-/// ADD, and what the dataplane was told.
+/// ADD, and the attachment that the dataplane got.
 fn reported(rig: &Rig, plugin: Plugin, args: &str, fields: Value) -> model::Attachment {
     let output = rig.with("ADD", plugin, ("c1", args), &config(fields));
     json_of(&output);
@@ -95,9 +95,9 @@ fn an_ipvlan_behind_another_plugin() {
 #[test]
 fn a_vlan_a_dummy_and_a_tap() {
     let fields = json!({"master": "eth7", "vlanId": 4094, "mtu": 1200, "ipam": fixed()});
-    let told_vlan = reported(&Rig::new(), Plugin::Vlan, "", fields);
-    assert_eq!(told_vlan.leases[0].space, Space::Network("net".parse().unwrap()));
-    let LinkKind::Vlan(vlan) = kind(told_vlan.wiring) else { panic!() };
+    let reported_vlan = reported(&Rig::new(), Plugin::Vlan, "", fields);
+    assert_eq!(reported_vlan.leases[0].space, Space::Network("net".parse().unwrap()));
+    let LinkKind::Vlan(vlan) = kind(reported_vlan.wiring) else { panic!() };
     assert_eq!((vlan.id.number(), vlan.parent.place), (4094, Place::Host));
     for fields in [
         json!({"master": "eth7", "vlanId": 0, "ipam": fixed()}),
@@ -145,8 +145,8 @@ fn which_device_of_the_host() {
 fn ports_in_vlans() {
     let fields = json!({"vlan": 100, "preserveDefaultVlan": false, "macspoofchk": true,
         "portIsolation": true, "enabledad": true});
-    let told_port = reported(&Rig::new(), Plugin::Bridge, "", fields);
-    let port = kind(told_port.wiring).bridge().unwrap().port.clone();
+    let reported_port = reported(&Rig::new(), Plugin::Bridge, "", fields);
+    let port = kind(reported_port.wiring).bridge().unwrap().port.clone();
     assert_eq!(port.vlans.untagged.unwrap().number(), 100);
     assert!(port.spoof_check && port.isolated && port.duplicate_detection);
     assert!(!port.vlans.keep_default && !port.left_down);
@@ -187,16 +187,16 @@ fn limits_of_the_configuration_or_of_the_runtime() {
 fn tables_of_their_own() {
     let rig = Rig::new();
     let fields = json!({"vrfname": "blue", "table": 0, "prevResult": previous()});
-    let told_vrf = reported(&rig, Plugin::Vrf, "", fields.clone());
-    assert_eq!((told_vrf.layer, told_vrf.addresses.len()), (Layer::Vrf, 2));
-    let vrf = told_vrf.wiring.vrf.unwrap();
+    let reported_vrf = reported(&rig, Plugin::Vrf, "", fields.clone());
+    assert_eq!((reported_vrf.layer, reported_vrf.addresses.len()), (Layer::Vrf, 2));
+    let vrf = reported_vrf.wiring.vrf.unwrap();
     assert_eq!((vrf.name.as_str(), vrf.table), ("blue", None));
     assert_eq!(rig.add(Plugin::Vrf, "c1", &config(fields)), previous());
     let fields = json!({"table": 300, "gateways": ["10.0.0.9", "fd00::9"], "addSourceHints": true,
         "prevResult": previous()});
-    let told_sbr = reported(&rig, Plugin::Sbr, "", fields);
-    assert_eq!((told_sbr.layer, told_sbr.addresses.len()), (Layer::SourceRouting, 2));
-    let routing = told_sbr.wiring.source_routing.unwrap();
+    let reported_sbr = reported(&rig, Plugin::Sbr, "", fields);
+    assert_eq!((reported_sbr.layer, reported_sbr.addresses.len()), (Layer::SourceRouting, 2));
+    let routing = reported_sbr.wiring.source_routing.unwrap();
     assert_eq!((routing.table, routing.gateways.len()), (Some(300), 2));
     assert!(routing.source_hints);
     let plain = reported(&rig, Plugin::Sbr, "", json!({"prevResult": previous()}));

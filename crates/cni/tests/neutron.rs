@@ -113,7 +113,7 @@ fn what_neutron_decides_is_refused_by_name() {
 
 /// A result of a version that must have an address has one.
 #[test]
-fn an_old_runtime_is_told_the_address() {
+fn an_old_runtime_gets_the_address() {
     let mut old = neutron(&json!({}));
     old["cniVersion"] = json!("0.2.0");
     let reported = Rig::new().add(Plugin::Spoke, "c1", &old);

@@ -245,7 +245,7 @@ fn about_and_version() {
         (reported["cniVersion"].as_str(), reported["supportedVersions"].as_array().unwrap().len()),
         (Some("0.4.0"), 7)
     );
-    // Whoever says that he speaks a version must work in it.
+    // A plugin that lists a version must work in it.
     let about = rig.call(Plugin::Bandwidth, &[], "").stderr;
     assert!(about.ends_with(": 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0\n"), "{about}");
     let reported = json_of(&rig.call(Plugin::Bandwidth, &[("CNI_COMMAND", "VERSION")], ""));

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration is told in the words of the reference plugins, whose 1.9.1
+//! What is wrong with a configuration is reported in the words of the reference plugins, whose 1.9.1
 //! was asked the same, and before anything is done.
 
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! The runtime beside plugins that are a few lines of shell: what they are told, and what becomes
+//! The runtime beside plugins that are a few lines of shell: what they read, and what becomes
 //! of what they say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

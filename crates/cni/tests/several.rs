@@ -9,7 +9,7 @@ use model::*;
 use rig::{Rig, config, json_of};
 use serde_json::{Value, json};
 
-/// Networks that somebody declared: two bridges and a macvlan.
+/// Declared networks: two bridges and a macvlan.
 fn rig() -> Rig {
     let rig = Rig::new();
     for (name, fields) in [
@@ -239,7 +239,7 @@ fn refused_by_name_and_value() {
 }
 
 #[test]
-fn names_that_nobody_gave() {
+fn names_that_were_not_given() {
     let rig = rig();
     let networks = json!(["front", "back", {"name": "lan", "ifname": "net1"}]);
     let result = json_of(&rig.command("ADD", Plugin::Spoke, "c1", &joining(&networks)));

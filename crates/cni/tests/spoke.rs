@@ -305,7 +305,7 @@ fn a_container_resolves_as_its_runtime_says() {
             "runtimeConfig": runtime,
         }))
     };
-    // What a host's file may say, and nobody can ask from here.
+    // What a host's file may say, and no query can reach from here.
     let servers = ["fe80::1%eth0", "192.0.2.9", "resolver"];
     let dns = json!({"servers": servers, "searches": ["corp.example"], "options": null});
     rig.add(Plugin::Spoke, "a", &described(&json!({ "dns": dns })));

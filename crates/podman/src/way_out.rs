@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_s_default_routes_are_told_their_place() {
+    fn a_cloud_s_default_routes_get_their_place() {
         let network = "front".parse().unwrap();
         let link = NeutronLink {
             network: ResourceRef::Name(network),

@@ -51,7 +51,7 @@ fn a_name_of_two_waiting_containers_is_refused() {
 }
 
 #[test]
-fn limits_of_nobody_are_an_error() {
+fn limits_of_no_container_are_an_error() {
     let host = waiting();
     host.attach("front", "c1", Some("db"));
     assert_eq!(host.refused("limit wbe").0, 3);

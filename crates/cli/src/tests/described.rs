@@ -24,14 +24,14 @@ fn a_described_network_is_shown_and_its_name_is_taken() {
     assert!(shown.contains("10.88.1.0/24") && shown.contains("10.88.1.9"), "{shown}");
     assert_eq!(host.spoke("network ls -q --filter label=tier=db"), "pq1\n");
     assert!(host.spoke("ipam show 10.88.1.0/24").contains("pq1"));
-    for (line, told) in [
+    for (line, sentence) in [
         ("network create pq1", "pq1.json): choose another name, or join that one by its name"),
         ("network create --subnet 10.5.0.0/24 c1", "start a container on it there first, and join"),
         ("network inspect c1", "c1.conflist), and it is made with its first container"),
         ("network rm pq1", "pq1.json), and it is made with its first container"),
     ] {
         let (_, said) = host.refused(line);
-        assert!(said.contains(told), "{line}: {said}");
+        assert!(said.contains(sentence), "{line}: {said}");
     }
     assert!(host.engine().records.networks().unwrap().is_empty(), "nothing is made");
 }

@@ -94,7 +94,7 @@ fn ports_of_dockers_own_networks_are_listed() {
 
 /// What is not there has no ports; what does not answer may have some.
 #[test]
-fn a_host_without_docker_is_told_nothing_of_it() {
+fn a_host_without_docker_hears_nothing_of_it() {
     let host = two_networks();
     let (absent, silent) = (Error::not_found("no engine"), Error::try_again("no answer"));
     for (error, said) in

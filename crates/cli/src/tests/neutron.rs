@@ -46,7 +46,7 @@ fn what_neutron_decides_is_no_option() {
 }
 
 #[test]
-fn a_container_s_port_is_told() {
+fn a_container_s_port_is_reported() {
     let host = Fixture::new();
     host.spoke("network create -d neutron --opt network=front cloud");
     host.attach("cloud", "c1", None);

@@ -193,7 +193,7 @@ fn status_counts_files_of_this_boot() {
     status().unwrap();
 }
 
-/// A plugin that writes down how it was called and then does as it is told.
+/// A plugin that writes down how it was called and then does what its script says.
 fn foreign(root: &std::path::Path, version: &str, body: &str) -> ForeignIpam {
     use std::os::unix::fs::PermissionsExt;
     let file = root.join("other-ipam");
@@ -337,7 +337,7 @@ fn a_daemon_that_does_not_answer_still_has_the_lease() {
     };
     let ipam = model::Ipam::Dhcp(dhcp);
     let held = attachment("c1", ipam.clone(), &[]);
-    let (delegates, nobody) = (Delegates::new(), Members::new());
+    let (delegates, none) = (Delegates::new(), Members::new());
     let network = network(ipam);
     delegates.release(&held).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
@@ -347,8 +347,7 @@ fn a_daemon_that_does_not_answer_still_has_the_lease() {
             drop(listener.accept().unwrap());
         }
     });
-    let errors =
-        [delegates.release(&held), delegates.gc(&network, &nobody)].map(Result::unwrap_err);
+    let errors = [delegates.release(&held), delegates.gc(&network, &none)].map(Result::unwrap_err);
     hung_up.join().unwrap();
     for error in errors {
         assert_eq!(error.kind(), model::Kind::TryAgain, "{error}");
@@ -356,5 +355,5 @@ fn a_daemon_that_does_not_answer_still_has_the_lease() {
     }
     // Its socket is left, and no process has it open.
     delegates.release(&held).unwrap();
-    delegates.gc(&network, &nobody).unwrap();
+    delegates.gc(&network, &none).unwrap();
 }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_before_it_is_told() {
+    fn a_broken_file_before_it_is_reported() {
         let root = directory(&[("1.conflist", "{"), ("2.conflist", r#"{"name":"a"}"#)]);
         assert!(load(root.path(), "a").unwrap_err().to_string().contains("configuration list"));
     }

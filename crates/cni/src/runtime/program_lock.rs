@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lasts_as_long_as_whoever_reads_it() {
+    fn lasts_as_long_as_its_reader() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("turns/one");
         let input = take(&path, "input", Duration::ZERO).unwrap();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_plugin_says_it_can_is_told() {
+    fn only_what_the_plugin_says_it_can_is_sent() {
         let list = NetworkList::parse(
             br#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"x","name":"own","k":[1],
             "capabilities":{"mac":true,"ips":false,"portMappings":true}}]}"#,
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_told() {
+    fn what_is_not_known_is_not_sent() {
         let list = NetworkList::parse(br#"{"name":"n","plugins":[{"type":"x"}]}"#).unwrap();
         assert!(!of_gc(&list, &list.plugins[0], None).contains_key("cni.dev/attachments"));
         let reported = of_gc(&list, &list.plugins[0], Some(&[]));

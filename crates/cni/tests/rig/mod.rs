@@ -1,4 +1,4 @@
-//! The plugins over a store in memory and a dataplane that only writes down what it is told.
+//! The plugins over a store in memory and a dataplane that only writes down its calls.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use model::{
 use serde_json::{Value, json};
 use store::Memory;
 
-/// Writes down every verb with what it was told.
+/// Writes down every verb with its arguments.
 #[derive(Default)]
 pub struct Recorder {
     pub calls: RefCell<Vec<(&'static str, Attachment)>>,
@@ -59,7 +59,7 @@ impl Driver for Recorder {
         Ok(attached)
     }
 
-    /// Whoever chooses addresses chooses those that are wanted, or the ninth of a subnet.
+    /// The source of addresses chooses those that are wanted, or the ninth of a subnet.
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         self.record("offer", attachment);
         let reported = attachment.leases.iter().map(|lease| lease.address.addr());
@@ -241,7 +241,7 @@ impl Rig {
         (error["code"].as_u64().unwrap(), error["msg"].as_str().unwrap().to_owned())
     }
 
-    /// What the dataplane was told last.
+    /// The last call of the dataplane.
     pub fn last(&self) -> (&'static str, Attachment) {
         self.driver.calls.borrow().last().cloned().unwrap()
     }

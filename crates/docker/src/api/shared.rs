@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_the_engines_own_is_told_from_ours() {
+    fn a_network_of_the_engines_own_is_distinguished_from_ours() {
         let name = "front".parse().unwrap();
         let subnets = vec!["10.64.0.0/16".parse().unwrap()];
         let wanted = SharedIn { name: &name, driver: "spoke", subnets, internal: false };

@@ -168,7 +168,7 @@ fn what_an_endpoint_asked_for_holds_for_each_join() {
 }
 
 #[test]
-fn the_lowest_free_name_is_taken_and_again_when_somebody_was_faster() {
+fn the_lowest_free_name_is_taken_and_again_when_another_process_was_faster() {
     let (world, address) = made(&json!({"interfaces": "spoke"}), false, &json!({}));
     open(&world, &["lo", "eth0", "eth2"]);
     world.kernel.lock().unwrap().rival = Some((SANDBOX.to_owned(), "eth1".parse().unwrap()));
@@ -205,7 +205,7 @@ fn without_a_namespace_docker_moves_the_interface() {
 
 /// Docker counts only its own interfaces when it names the next one.
 #[test]
-fn docker_names_interfaces_that_nobody_named() {
+fn docker_names_interfaces_without_a_name() {
     let (world, address) = made(&json!({}), false, &json!({}));
     open(&world, &["lo"]);
     let joined = world.twice("NetworkDriver.Join", &join());
@@ -288,7 +288,7 @@ fn a_network_of_docker_is_apart_by_default() {
 }
 
 #[test]
-fn hardware_addresses_are_told_or_taken() {
+fn hardware_addresses_are_reported_or_taken() {
     let (world, address) = made(&json!({}), false, &json!({}));
     let again = world.call("NetworkDriver.CreateEndpoint", &endpoint(&address, "", &json!({})));
     assert_eq!(again.unwrap()["Interface"]["MacAddress"], "32:37:64:38:63:33");

@@ -25,7 +25,7 @@ fn an_endpoint_has_an_address_of_its_network() {
     world.twice("NetworkDriver.DeleteEndpoint", &at());
 }
 
-/// The first of the two would be somebody else's, so that only we could see it.
+/// The first of the two would be another program's, so that only we could see it.
 #[test]
 fn the_subnets_of_a_network_do_not_overlap() {
     let world = Arc::new(World::default());
@@ -41,7 +41,7 @@ fn the_subnets_of_a_network_do_not_overlap() {
     assert!(error.to_string().contains("10.1.0.0/24 and 10.1.0.0/24"), "{error}");
 }
 
-/// Somebody emptied the directory of this boot's records while the container ran.
+/// A program emptied the directory of this boot's records while the container ran.
 #[test]
 fn an_endpoint_goes_although_its_record_was_lost() {
     let world = Arc::new(World::default());

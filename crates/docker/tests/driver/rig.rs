@@ -1,5 +1,5 @@
-//! A host in memory: the store's own memory implementation, and a dataplane that remembers what
-//! it was told.
+//! A host in memory: the store's own memory implementation, and a dataplane that remembers its
+//! calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -151,7 +151,7 @@ impl HostDataplane for World {
     }
 }
 
-/// Nobody but the book hands out addresses here.
+/// Only the book allocates addresses here.
 struct Alone;
 
 impl Ipam for Alone {

@@ -268,7 +268,7 @@ fn docker_s_own_addresses_are_in_the_book_too() {
     assert_eq!(world.left(), Vec::<String>::new());
 }
 
-/// Nobody requests them from us, and whoever joins by CNI must not get them.
+/// No engine requests them from us, and a container that joins by CNI must not get them.
 #[test]
 fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
     let world = Arc::new(World::default());

@@ -92,7 +92,7 @@ fn an_engine_that_restores_containers_moves_the_first_and_then_all() {
     let named = json!({"com.docker.network.endpoint.ifname": "web7"});
     world.kernel.lock().unwrap().restores = true;
     assert!(joins(1, json!({})), "moved");
-    assert!(!joins(2, named), "nobody else gives it this name");
+    assert!(!joins(2, named), "no other network gives it this name");
     assert!(joins(3, json!({})), "moved");
     world.kernel.lock().unwrap().restores = false;
     assert!(!joins(4, json!({})));

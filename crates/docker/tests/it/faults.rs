@@ -223,7 +223,7 @@ fn too_many_connections_wait_and_then_are_refused() {
     assert_eq!(second.post("Plugin.Activate", "").status, 200);
 }
 
-/// Whoever connects and says nothing, or not enough, keeps nobody from being answered, however many they
+/// Clients that connect and say nothing, or not enough, keep no other one from being answered, however many they
 /// are; and who was answered and says nothing now keeps its place.
 #[test]
 fn silent_connections_give_way_to_who_speaks() {
@@ -361,7 +361,7 @@ fn garbage_is_refused() {
 }
 
 #[test]
-fn breaking_off_anywhere_hurts_nobody() {
+fn breaking_off_anywhere_hurts_no_other_call() {
     let stand = Stand::start();
     let mut neighbour = stand.connect();
     let whole = request(LEAVE, &endpoint("a"));

@@ -1,4 +1,4 @@
-//! The protocol as engines speak it, and as nobody should.
+//! The protocol as engines speak it, and as no client should.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod any_call;

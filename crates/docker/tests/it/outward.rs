@@ -115,7 +115,7 @@ fn answers_are_read_as_go_reads_them() {
 }
 
 #[test]
-fn refusals_are_told_in_short() {
+fn refusals_are_reported_in_short() {
     for body in [r#"{"Err":"no"}"#, r#"{"Error":"no"}"#, r#"{"err":"no","Interface":7}"#] {
         let answered = Answer::decode(Method::CreateEndpoint, body.as_bytes());
         assert!(matches!(answered, Err(Unusable::Refused(why)) if why == "no"));

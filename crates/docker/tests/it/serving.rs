@@ -83,7 +83,7 @@ fn errors_stand_under_both_keys() {
 }
 
 #[test]
-fn unknown_urls_and_verbs_are_told_apart() {
+fn unknown_urls_and_verbs_are_distinguished() {
     let stand = Stand::start();
     let mut client = stand.connect();
     let unknown = client.post("NetworkDriver.Fly", "{}");

@@ -181,7 +181,7 @@ fn counts_and_lengths_are_bounded() {
 }
 
 #[test]
-fn purposes_are_told_by_options() {
+fn purposes_are_recognized_by_options() {
     let purpose = |options: &str| {
         let body = format!(r#"{{"PoolID":"p","Options":{options}}}"#);
         match call(Method::RequestAddress, &body) {

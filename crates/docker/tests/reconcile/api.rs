@@ -184,7 +184,7 @@ fn an_engine_that_hangs_costs_no_more_than_its_time() {
 }
 
 #[test]
-fn an_engine_that_accepts_nobody_keeps_nobody() {
+fn an_engine_that_accepts_no_client_delays_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("full.sock");
     let listener = UnixListener::bind(&socket).unwrap();

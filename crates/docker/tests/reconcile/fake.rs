@@ -139,7 +139,7 @@ impl Fake {
         let missing = |state: &mut State| state.times(path) < times;
         let state = self.state.lock();
         let (_state, waited) = self.state.asked.wait_timeout_while(state, limit, missing).unwrap();
-        assert!(!waited.timed_out(), "nobody asks for {path}");
+        assert!(!waited.timed_out(), "no request for {path}");
     }
 
     pub(crate) fn api(&self) -> Api {

@@ -130,7 +130,7 @@ fn an_engine_that_is_back_is_asked_while_another_is_silent() {
     let (world, fake) = scene();
     fake.answer("/containers/json", running());
     fake.answer(&inspect_of("c1"), inspected());
-    let sockets = [fake.socket.with_file_name("nobody.sock"), fake.socket.clone()];
+    let sockets = [fake.socket.with_file_name("absent.sock"), fake.socket.clone()];
     let _reconciling = Reconciling::begin(&world, &sockets, Duration::from_secs(3600));
     fake.wait_in_all(&inspect_of("c1"), 1);
 }
@@ -159,7 +159,7 @@ fn a_network_has_its_title_as_soon_as_it_is_made_or_used() {
         let member = json!({"EndpointID": ENDPOINT, "NetworkID": "n1", "DNSNames": ["web"]});
         let inspected = json!({"Name": "/web", "NetworkSettings": {"Networks": {"front": member}}});
         fake.answer(&inspect_of("c1"), Answer::Length(inspected.to_string()));
-        let sockets = [fake.socket.with_file_name("nobody.sock"), fake.socket.clone()];
+        let sockets = [fake.socket.with_file_name("absent.sock"), fake.socket.clone()];
         let reconciling = Reconciling::begin(&world, &sockets, Duration::from_secs(3600));
         reconciling.until(|notice| matches!(notice, Notice::Reached { .. }));
         let title = || world.engine().records.aliases().unwrap().remove(0).title;
@@ -194,7 +194,7 @@ fn no_engine_is_asked_for_titles_in_vain_more_than_once() {
             fake.answer(&format!("/networks/{id}"), answer.clone());
         }
         run(&fake, &["c0", "c1", "c2"]);
-        let sockets = [fake.socket.with_file_name("nobody.sock"), fake.socket.clone()];
+        let sockets = [fake.socket.with_file_name("absent.sock"), fake.socket.clone()];
         let reconciling = Reconciling::begin(&world, &sockets, Duration::from_secs(3600));
         reconciling.until(|notice| matches!(notice, Notice::Reached { .. }));
         for (place, report) in reports.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is freed, what is not, and what is told.
+//! What is freed, what is not, and what is reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,8 +119,8 @@ fn takes_nothing_from_an_engine_that_is_asked_no_more() {
     let reconciling = Reconciling::with(&world, &fake);
     let reported = reconciling.until(|notice| matches!(notice, Notice::Unlisted { .. }));
     settle(&fake);
-    let is_told = reported.iter().any(|notice| matches!(notice, Notice::Unclaimed { .. }));
-    assert!(is_told, "{reported:?}");
+    let is_reported = reported.iter().any(|notice| matches!(notice, Notice::Unclaimed { .. }));
+    assert!(is_reported, "{reported:?}");
     assert_eq!(reconciling.reported(), Vec::<String>::new());
     assert_eq!(world.left(), before);
     drop(reconciling);
@@ -310,7 +310,7 @@ fn a_subnet_that_came_back_is_not_the_one_that_was_listed() {
     fake.answer("/networks", Answer::Chunks("[]".into()));
     world.call("IpamDriver.ReleasePool", &json!({"PoolID": first})).unwrap();
     settle(&fake);
-    // To the test's clock all is old: nobody may look between the two requests.
+    // To the test's clock all is old: no round may come between the two requests.
     fake.answer("/networks", Answer::Raw(Vec::new()));
     fake.wait("/networks", 2);
     let second = pool(&world, SUBNET);
@@ -323,7 +323,7 @@ fn a_subnet_that_came_back_is_not_the_one_that_was_listed() {
 }
 
 #[test]
-fn networks_of_others_are_told_until_they_are_removed() {
+fn networks_of_others_are_reported_until_they_are_removed() {
     let (world, fake, ours, _) = leak();
     let foreign = |id: &str, name: &str, driver: &str, subnets: &[&str]| {
         let mut network = listed(id, name, driver, subnets);

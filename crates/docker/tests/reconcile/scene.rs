@@ -29,7 +29,7 @@ struct Later {
 
 struct Hour;
 
-struct Nobody;
+struct NoIpam;
 
 impl Host for Hour {
     fn me(&self) -> Process {
@@ -49,7 +49,7 @@ impl Host for Hour {
     }
 }
 
-impl Ipam for Nobody {
+impl Ipam for NoIpam {
     fn lease(&self, _: &Attachment) -> Result<Granted> {
         Ok(Granted::Chosen)
     }
@@ -78,7 +78,7 @@ impl Sandboxes for Later {
 
 impl Backstage for Later {
     fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T> {
-        work(&Engine::new(&self.world.store, &*self.world, &Nobody, &Hour))
+        work(&Engine::new(&self.world.store, &*self.world, &NoIpam, &Hour))
     }
     fn now(&self) -> Timestamp {
         Hour.now()
@@ -132,7 +132,7 @@ impl Reconciling {
         reported
     }
 
-    /// Everything that was told and not read yet.
+    /// Everything that was reported and not read yet.
     pub(crate) fn reported(&self) -> Vec<String> {
         self.notices.try_iter().map(|notice| notice.to_string()).collect()
     }

@@ -37,7 +37,7 @@ fn the_last_id_takes_the_network_with_it() {
 
 /// The daemon notes what Docker calls a network while its first container starts.
 #[test]
-fn a_title_that_comes_meanwhile_keeps_nobody_off() {
+fn a_title_that_comes_meanwhile_keeps_no_network_off() {
     let rig = Rig::new();
     let network = front();
     rig.with(|engine| engine.networks.enroll(&alias("n", &network), &network)).unwrap();
@@ -52,7 +52,7 @@ fn a_title_that_comes_meanwhile_keeps_nobody_off() {
 }
 
 #[test]
-fn a_network_that_somebody_else_made_or_uses_stays() {
+fn a_network_that_another_made_or_uses_stays() {
     let rig = Rig::new();
     rig.with(|engine| {
         let mut network = front();
@@ -106,7 +106,7 @@ fn a_network_that_outlasts_its_last_id_goes_with_its_last_member() {
 
         let own = Network { runtime: Runtime::Spoke, ..network.clone() };
         engine.networks.create(&own).unwrap();
-        assert!(engine.repair.reconcile(Mode::Mend).unwrap().is_empty(), "somebody declared it");
+        assert!(engine.repair.reconcile(Mode::Mend).unwrap().is_empty(), "it is declared");
         engine.networks.remove(&own.name, false).unwrap();
 
         let spec = SubnetSpec::Exactly { net: "10.0.0.0/29".parse().unwrap(), part: None };
@@ -177,7 +177,7 @@ fn a_configured_network_that_was_to_be_shared_is_the_configurations_again() {
         engine.subnets.request_subnet(&shared).unwrap();
         engine.subnets.release_subnet(&subnet).unwrap();
     });
-    // Nothing describes it any more, and nobody is on it.
+    // Nothing describes it any more, and no container is on it.
     rig.reboot();
     rig.with(|engine| {
         assert_eq!(engine.repair.reconcile(Mode::Mend).unwrap().len(), 1);

@@ -1,5 +1,5 @@
-//! A host in memory: the store's own memory implementation, and a dataplane that remembers what
-//! it was told.
+//! A host in memory: the store's own memory implementation, and a dataplane that remembers its
+//! calls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub(crate) struct Dataplane {
     pub(crate) removed: RefCell<BTreeSet<NetworkName>>,
     /// The sandbox in which the last detached interface was to be removed.
     pub(crate) detached_in: RefCell<Option<Sandbox>>,
-    /// Addresses that somebody on the segment has.
+    /// Addresses that another device of the segment has.
     pub(crate) answering: RefCell<BTreeSet<IpAddr>>,
 }
 
@@ -104,7 +104,7 @@ impl HostDataplane for Dataplane {
     }
 }
 
-/// A directory in which somebody else holds some addresses.
+/// A directory in which another program holds some addresses.
 #[derive(Default)]
 pub(crate) struct Directory {
     pub(crate) held: RefCell<BTreeSet<IpAddr>>,
@@ -129,7 +129,7 @@ impl IpamPort for Directory {
         let mut leased = attachment.leases.iter().map(|lease| lease.address.addr());
         Ok(match leased.find(|address| held.contains(address)) {
             Some(address) => {
-                Granted::Held { address, by: "somebody else".into(), all: held.clone() }
+                Granted::Held { address, by: "another program".into(), all: held.clone() }
             }
             None => {
                 self.claimed.borrow_mut().extend(addresses(attachment));

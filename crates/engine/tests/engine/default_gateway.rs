@@ -133,7 +133,7 @@ fn a_sandbox_that_is_gone_needs_no_way_out() {
     // Before and after `a` is detached and its address released, and then before `b` leads.
     let fault = Fault::Fails(4);
     let (came, done) = world.with(fault, || engine.networks.disconnect(&a.id()));
-    assert!(came && done.unwrap().is_err(), "whoever is there is told that it has no way out");
+    assert!(came && done.unwrap().is_err(), "the container on it hears that it has no way out");
     engine.networks.connect(&a, 0).unwrap();
     world.gone.lock().unwrap().insert(b.id());
     let (came, done) = world.with(fault, || engine.networks.disconnect(&a.id()));
@@ -178,7 +178,7 @@ fn what_makes_no_sense_is_refused() {
 
 /// What a name stands for already is used if it can be.
 #[test]
-fn an_exit_of_somebody_else_is_used_or_refused() {
+fn an_exit_of_another_program_is_used_or_refused() {
     let world = world(&[("a", &[])]);
     let engine = world.engine();
     let mut given = book("10.77.0.0/24");
@@ -200,7 +200,7 @@ fn an_unled_sandbox_is_found() {
     live(&world, 1).unwrap();
     world.gone.lock().unwrap().insert(to(&world, "b", "s", "eth1").id());
     live(&world, 0).unwrap();
-    assert_led(&world, &["b: [V4]"], "nobody looked");
+    assert_led(&world, &["b: [V4]"], "before the repair");
     let found = engine.repair.reconcile(Mode::Mend).unwrap();
     assert_eq!(found.len(), 2);
     assert_eq!(found[1].what, Garbage::Sandbox("s".parse().unwrap()));

@@ -41,7 +41,7 @@ fn led(step: usize) -> &'static [&'static str] {
     LED[step]
 }
 
-/// The records agree with what the drivers were told, and with the choice.
+/// The records agree with the drivers' calls, and with the choice.
 pub(crate) fn assert_led(world: &World, led: &[&str], when: &str) {
     assert_eq!(world.default_gateways("s"), led, "{when}");
     for record in world.engine().records.attachments().unwrap() {
@@ -132,7 +132,7 @@ fn every_kill_is_mended_by_the_next_call_or_the_reconciler() {
                     let again = world.engine().repair.reconcile(Mode::Mend).unwrap();
                     assert!(again.is_empty(), "{when}: {again:?}");
                 }
-                // It is there already where nobody lived to say so.
+                // It is there already where the process died before it could say so.
                 match live(&world, step) {
                     Ok(()) => {}
                     Err(error) => assert_eq!(error.kind(), Kind::Conflict, "{when}: {error}"),

@@ -27,7 +27,7 @@ fn holds(world: &World, count: usize) {
 }
 
 #[test]
-fn they_lead_to_whoever_leads_out() {
+fn they_lead_to_the_default_gateway() {
     let world = published();
     let engine = world.engine();
     engine.networks.connect(&to(&world, "b", "s", "eth1"), 1).unwrap();
@@ -75,7 +75,7 @@ fn what_failed_leaves_no_port_behind() {
 
 /// Of a port that another container has, the sandbox learns before anything is made.
 #[test]
-fn somebody_elses_port_is_refused() {
+fn the_port_of_another_is_refused() {
     let world = published();
     let engine = world.engine();
     engine.networks.connect(&publishing(to(&world, "b", "t", "eth0"), &[83]), 0).unwrap();

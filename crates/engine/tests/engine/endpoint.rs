@@ -248,7 +248,7 @@ fn what_docker_moved_goes_with_the_endpoint() {
 }
 
 #[test]
-fn nobody_else_collects_a_reservation() {
+fn no_other_runtime_collects_a_reservation() {
     let rig = Rig::new();
     rig.with(|engine| {
         let network = front();

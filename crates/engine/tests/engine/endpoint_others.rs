@@ -40,13 +40,13 @@ impl Host for Other {
             waits.send(()).unwrap();
         }
         let (_never, reported) = channel::<()>();
-        // Nobody ends: all of the time passes.
+        // No process ends: all of the time passes.
         let _ = reported.recv_timeout(limit);
         false
     }
 }
 
-/// Runs `work` as the short-lived process; what is received from is told once it waits.
+/// Runs `work` as the short-lived process; the channel reports once it waits.
 fn aside<T: Send + 'static>(
     rig: &Arc<Rig>,
     work: impl FnOnce(&Engine<'_>) -> T + Send + 'static,
@@ -92,7 +92,7 @@ fn who_is_overtaken_says_that_it_is_done() {
 }
 
 #[test]
-fn who_leaves_waits_for_whoever_joins() {
+fn a_leave_waits_for_a_join() {
     let rig = Arc::new(Rig::new());
     let made = rig.with(|engine| {
         let network = front();

@@ -1,4 +1,4 @@
-//! Published ports: who serves them in each family, who is told no, and which number is free.
+//! Published ports: who serves them in each family, who is refused, and which number is free.
 
 use super::common::request;
 use super::endpoint_world::*;

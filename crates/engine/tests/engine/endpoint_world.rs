@@ -58,7 +58,7 @@ pub(crate) struct Rig {
     fuse: AtomicI64,
     /// What happens once while something is being attached or restored.
     pub(crate) meanwhile: Mutex<Option<Meanwhile>>,
-    /// What happens once before somebody's turn.
+    /// What happens once before a lock is taken.
     pub(crate) before_turn: Mutex<Option<Meanwhile>>,
     /// What happens once before something is committed.
     pub(crate) before_commit: Mutex<Option<Meanwhile>>,

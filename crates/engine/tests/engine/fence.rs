@@ -41,7 +41,7 @@ fn who_joins_has_the_rules_of_then() {
 
 /// What was made by the former rules follows those of now before the container is complete.
 #[test]
-fn rules_that_change_while_somebody_joins_hold_afterwards() {
+fn rules_that_change_during_a_join_hold_afterwards() {
     let rig = Arc::new(Rig::new());
     let made = rig.with(|engine| {
         let network = fenced();

@@ -86,7 +86,7 @@ fn what_the_others_give_is_kept_and_handed_over_without_a_lease_only() {
     assert_eq!(names(&engine, &network), [kept(there), kept([10, 0, 0, 2].into())]);
     assert_eq!(ip(&engine.attachments.attach(&of(&network, "c")).unwrap()), "10.0.0.200");
     engine.links.detach(&of(&network, "c")).unwrap();
-    assert_eq!(many.asked.borrow().len(), 1, "what this host keeps is asked of nobody");
+    assert_eq!(many.asked.borrow().len(), 1, "for what this host keeps no other host is asked");
     // Of a block of this host it is the other one's from then on.
     let b: HostName = "b".parse().unwrap();
     let own = (&network.name, IpAddr::from([10, 0, 0, 2]));
@@ -147,7 +147,7 @@ fn an_address_that_is_requested_by_itself_follows_its_name() {
     let (db, b): (OwnerName, HostName) = ("db".parse().unwrap(), "b".parse().unwrap());
     engine.addresses.hand_over((&network.name, there), &db, Some(&b)).unwrap();
     assert_ne!(requested(), there);
-    // A host that is being drained asks nobody.
+    // A host that is being drained asks no other host.
     let ranges = network.ipam.pools().iter().map(|pool| pool.ranges.clone()).collect::<Vec<_>>();
     let drained = Shared { is_draining: true, names: false, sticky: true };
     engine.addresses.set_shared(&network.name, &ranges, drained).unwrap();
@@ -250,7 +250,7 @@ fn names_are_forgotten_with_their_network() {
         engine.addresses.forget_names(&network.name).unwrap();
         assert_eq!(names(&engine, &network), [(network.name.clone(), reserved, web.clone())]);
     }
-    // Nobody keeps the one of its block; what the others gave ends with their record of it.
+    // No host keeps the one of its block; what the others gave ends with their record of it.
     engine.addresses.reserve_address(&Space::Host, [10, 0, 0, 2].into(), None).unwrap();
     assert_eq!(engine.addresses.pins().unwrap(), [(network.name.clone(), there)]);
 }

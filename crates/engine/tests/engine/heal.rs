@@ -197,7 +197,7 @@ fn names_are_learned_although_the_record_changes() {
 }
 
 /// A DEL and an ADD of another process while healing works: what healing has put back for the first address is
-/// nobody's to remove.
+/// stays.
 #[test]
 fn what_stands_for_a_lost_address_goes() {
     for (address, expected) in [("10.1.0.77/24", 1), ("", 0)] {

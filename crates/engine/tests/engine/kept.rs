@@ -182,7 +182,7 @@ fn what_is_connected_at_once_can_leave_and_join_again() {
 }
 
 #[test]
-fn nobody_else_gets_its_address_and_no_collector_takes_it() {
+fn no_other_gets_its_address_and_no_collector_takes_it() {
     let world = networks();
     let engine = world.engine();
     let web = create(&world, &apart(&world, "b", "web"));
@@ -199,7 +199,7 @@ fn nobody_else_gets_its_address_and_no_collector_takes_it() {
     let network = engine.records.network(&"b".parse().unwrap()).unwrap();
     engine.repair.gc(&network, &engine::Members::new()).unwrap();
     assert!(engine.records.attachment(&web.id).unwrap().is_some());
-    // After a reboot nobody gets the address, also before anybody has looked.
+    // After a reboot no container gets the address, also before the first repair.
     world.reboot();
     let mut taken = to(&world, "b", "other", "eth0");
     taken.wanted = vec![web.addresses[0].address.addr()];
@@ -208,7 +208,7 @@ fn nobody_else_gets_its_address_and_no_collector_takes_it() {
     assert_ne!(addresses(&other), addresses(&web));
     let joined = engine.networks.join_endpoint(&web.id, &into("s", "eth0")).unwrap();
     assert_eq!(addresses(&joined), addresses(&web));
-    // The network's end is refused for one that nobody has made again yet.
+    // The network's end is refused for one that was not made again yet.
     engine.links.detach(&to(&world, "b", "other", "eth0")).unwrap();
     world.reboot();
     let used = engine.networks.remove(&network.name, false).unwrap_err();
@@ -219,7 +219,7 @@ fn nobody_else_gets_its_address_and_no_collector_takes_it() {
 }
 
 #[test]
-fn a_plugin_is_told_again_after_a_reboot() {
+fn a_plugin_is_called_again_after_a_reboot() {
     let world = networks();
     let engine = world.engine();
     let web = create(&world, &apart(&world, "a", "web"));

@@ -19,7 +19,7 @@ fn live(world: &World, network: &str, step: usize) -> Result<()> {
     let id = request.id();
     match step {
         0 => match engine.networks.create_endpoint(&request, &Connecting::default()) {
-            // Done before it was told.
+            // Done before it was reported.
             Err(error) if error.kind() == Kind::Conflict => Ok(()),
             made => made.map(|_| ()),
         },

@@ -1,4 +1,4 @@
-//! The life of attachments in one book: who gets what, who is told no, and what dies.
+//! The life of attachments in one book: who gets what, who is refused, and what dies.
 
 use std::num::NonZeroU16;
 
@@ -113,7 +113,7 @@ fn reconciling_frees_the_dead_and_only_them() {
 }
 
 #[test]
-fn a_full_pool_says_so_unless_somebody_is_dead() {
+fn a_full_pool_says_so_unless_a_holder_is_dead() {
     let (world, network) = (World::new(), book("10.0.0.0/30"));
     let engine = world.engine();
     let only = engine.attachments.attach(&request(&network, "a")).unwrap();
@@ -258,7 +258,7 @@ fn addresses_held_outside_the_book_are_passed_over() {
     let mut exact = request(&network, "b");
     exact.wanted = vec!["10.0.0.2".parse().unwrap()];
     let error = engine.attachments.attach(&exact).unwrap_err();
-    assert!(error.to_string().contains("somebody else"), "{error}");
+    assert!(error.to_string().contains("another program"), "{error}");
     assert_eq!(engine.records.holders().unwrap().len(), 1);
 }
 
@@ -330,7 +330,7 @@ fn networks_are_refused_where_they_overlap_and_removed_when_empty() {
 }
 
 #[test]
-fn what_somebody_made_is_not_taken_by_a_configuration() {
+fn what_a_caller_made_is_not_taken_by_a_configuration() {
     let (world, made) = (World::new(), book("10.0.0.0/24"));
     let engine = world.engine();
     engine.networks.create(&made).unwrap();
@@ -341,7 +341,7 @@ fn what_somebody_made_is_not_taken_by_a_configuration() {
     assert!(error.to_string().contains("10.0.0.128/25 overlaps network front"), "{error}");
     assert!(engine.records.attachments().unwrap().is_empty());
     assert_eq!(engine.records.networks().unwrap(), std::slice::from_ref(&made));
-    // On the bridge of the other it does no harm; nor where nobody made the other.
+    // On the bridge of the other it does no harm; nor where no caller made the other.
     let bridge = Bridge {
         name: "sp-front".parse().unwrap(),
         gateway: Gateway::None,

@@ -80,7 +80,7 @@ fn a_connect_concerns_those_on_its_network_and_what_they_are_on() {
     ] {
         engine.networks.connect(&to(&world, network, container, ifname), 0).unwrap();
     }
-    // The last is on none of their networks; `u` is told of, and is not written for.
+    // The last is on none of their networks; `u` is reported, and is not written for.
     let (said, _) = near(&world, "s", "a");
     assert_eq!(said, ["s ", "t ", "s a [] []", "t a [] []", "t b [] []", "u b [] []"]);
     // One that is gone is written for all the same.

@@ -1,4 +1,4 @@
-//! Networks whose links or addresses somebody else makes.
+//! Networks whose links or addresses a plugin makes.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A host whose links and addresses somebody else makes: a plugin that remembers what it was told,
-//! and that fails, or whose caller is killed, before or after it did what it was told.
+//! A host whose links and addresses a plugin makes: it remembers its calls, and fails, or its caller
+//! is killed, before or after the work of a call.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub(crate) struct World {
     pub(crate) ways: Mutex<BTreeMap<String, Vec<Family>>>,
     pub(crate) keeps_in: Mutex<BTreeSet<String>>,
     pub(crate) gone: Mutex<BTreeSet<AttachmentId>>,
-    /// Of which nobody can tell.
+    /// Of which the plugin knows nothing.
     pub(crate) unseen: Mutex<BTreeSet<AttachmentId>>,
     /// Namespaces that are no more.
     pub(crate) ended: Mutex<BTreeSet<u64>>,
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// Does it with the fault; whether the fault came, and what was answered if anybody lived to
-    /// hear it. Whoever was killed is another process afterwards.
+    /// hear it. A caller that was killed is another process afterwards.
     pub(crate) fn with<T>(&self, fault: Fault, work: impl FnOnce() -> T) -> (bool, Option<T>) {
         *self.fault.lock().unwrap() = fault;
         let done = catch_unwind(AssertUnwindSafe(work));
@@ -462,7 +462,7 @@ impl Host for World {
     }
 }
 
-/// Whoever writes may be killed before and after.
+/// The writer may be killed before and after.
 impl Store for World {
     fn get(&self, key: &Key) -> Result<Option<Versioned>> {
         self.reads.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Networks that somebody else must be told of.
+//! Networks that are provisioned in plugins.
 
 use super::common::{book, network, pool, request};
 use super::plugin_networks::{mixed, remote, remote_ipam, to};
@@ -42,7 +42,7 @@ fn the_order_is_dockers() {
 }
 
 #[test]
-fn whoever_is_on_it_goes_first_where_that_is_wanted() {
+fn containers_on_it_go_first_where_that_is_wanted() {
     let world = World::new();
     let engine = world.engine();
     engine.networks.create(&remote("n")).unwrap();
@@ -154,7 +154,7 @@ fn what_fails_while_it_is_removed_can_be_repeated() {
 }
 
 #[test]
-fn nobody_uses_a_half() {
+fn no_container_uses_a_half() {
     let world = World::new();
     let engine = world.engine();
     engine.networks.create(&remote("n")).unwrap();
@@ -259,7 +259,7 @@ fn an_address_that_another_has_is_given_back() {
     let world = World::new();
     let engine = world.engine();
     engine.networks.create(&mixed("n")).unwrap();
-    // Somebody took it before the network was made.
+    // Another container took it before the network was made.
     let mut other = request(&network("static", Ipam::None), "b");
     let address = "10.9.0.5/24".parse().unwrap();
     let lease = Lease { space: Space::Host, pool: None, address, gateway: None };
@@ -339,7 +339,7 @@ fn every_kill_in_an_attach_is_mended_by_the_next() {
     assert!(came > 10, "{came}");
 }
 
-/// Either somebody is on the network, or it is gone; never both.
+/// Either a container is on the network, or it is gone; never both.
 #[test]
 fn who_comes_while_it_goes_is_refused() {
     for round in 0..50 {

@@ -85,7 +85,7 @@ fn claims_without_a_record_are_found() {
 }
 
 #[test]
-fn nobody_undoes_beside_a_living_detacher() {
+fn no_process_undoes_beside_a_living_detacher() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let wanted = request(&network, "a");
     let other = Process { pid: 8, start: 1 };
@@ -169,7 +169,7 @@ fn a_dead_detacher_does_not_hide_a_living_attacher() {
 }
 
 #[test]
-fn a_gateway_is_nobodys_even_if_it_is_reserved_for_somebody() {
+fn a_gateway_is_never_allocated_even_if_it_is_reserved() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
     let web: OwnerName = "web".parse().unwrap();
@@ -204,7 +204,7 @@ fn an_owner_that_is_replaced_while_it_lives_keeps_both_addresses() {
 }
 
 #[test]
-fn a_network_that_nobody_is_on_holds_no_subnet() {
+fn a_network_without_containers_holds_no_subnet() {
     let world = World::new();
     world.dataplane.fails.set(true);
     let of = |name: &str| {
@@ -252,7 +252,7 @@ impl Store for Unlisted<'_> {
 /// A DEL of a network that never attached the container names an interface that another network's
 /// attachment may have.
 #[test]
-fn an_interface_stays_while_nobody_can_say_whose_it_is() {
+fn an_interface_stays_while_its_owner_is_unknown() {
     let world = World::new();
     let sandbox = Sandbox { path: "/run/netns/a".into(), inode: 1 };
     let of = |name: &str| {

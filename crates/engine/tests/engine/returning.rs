@@ -29,7 +29,7 @@ fn between(world: &World, network: &Network) {
 }
 
 #[test]
-fn nobody_else_gets_its_address_meanwhile() {
+fn no_other_gets_its_address_meanwhile() {
     let (world, network) = (World::new(), book("10.0.0.0/28"));
     between(&world, &network);
     let engine = world.engine();
@@ -48,7 +48,7 @@ fn nobody_else_gets_its_address_meanwhile() {
 }
 
 #[test]
-fn who_does_not_come_back_keeps_nobody_away() {
+fn a_container_that_does_not_come_back_keeps_no_other_away() {
     for (later, backwards) in [(10, false), (0, true)] {
         let (world, network) = (World::new(), book("10.0.0.0/28"));
         between(&world, &network);

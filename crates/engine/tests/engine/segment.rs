@@ -1,4 +1,4 @@
-//! Addresses that somebody on a segment has without asking anybody.
+//! Addresses that devices of a segment have without a lease.
 
 use std::net::IpAddr;
 
@@ -90,7 +90,7 @@ fn a_full_segment_is_said_to_be_full() {
 }
 
 #[test]
-fn nobody_asks_for_a_network_that_does_not_want_it() {
+fn no_probe_is_sent_for_a_network_without_it() {
     let world = World::new();
     let pools = vec![pool("front", "10.0.0.0/29", Order::LowestFree)];
     let network = network("front", Ipam::Book { pools });

@@ -61,7 +61,7 @@ fn a_container_that_is_being_made_follows() {
 
 /// One that cannot follow keeps no other one from it, and is tried again.
 #[test]
-fn a_failure_is_told_and_tried_again() {
+fn a_failure_is_reported_and_tried_again() {
     let rig = Rig::new();
     rig.with(|engine| {
         let a = up(engine, &front(), "a", "s");

@@ -193,7 +193,7 @@ fn a_renamed_network_gives_back_what_stands_behind_the_plugins_of_others() {
 }
 
 /// A list whose ADD fails in its main plugin is ended in the same sandbox, with the same interface, and its plugins
-/// after that one are told nothing: what another list made of the same plugins stays.
+/// after that one get no call: what another list made of the same plugins stays.
 #[test]
 fn a_list_that_could_not_begin_takes_nothing_of_another_one() {
     let world = World::new();
@@ -209,7 +209,7 @@ fn a_list_that_could_not_begin_takes_nothing_of_another_one() {
         ),
     ];
     for (layer, wiring) in plain {
-        let work = |name: &str, told: &[&str]| {
+        let work = |name: &str, reported: &[&str]| {
             let held = |address: &&str| InterfaceAddress {
                 address: address.parse().unwrap(),
                 gateway: None,
@@ -217,7 +217,7 @@ fn a_list_that_could_not_begin_takes_nothing_of_another_one() {
             };
             let plain = request(&network(name, Ipam::None), "a");
             let sandbox = Some(Sandbox { path: "/run/netns/a".into(), inode: 7 });
-            let addresses = told.iter().map(held).collect();
+            let addresses = reported.iter().map(held).collect();
             Request { layer, sandbox, addresses, wiring: wiring.clone(), ..plain }
         };
         engine.attachments.attach(&work("one", &["10.0.0.2/24"])).unwrap();

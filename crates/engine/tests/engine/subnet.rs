@@ -157,7 +157,7 @@ fn a_network_that_is_there_is_shared() {
         front(exactly("10.1.0.0/24 10.1.0.128/25")),
         "front 10.1.0.0/24 (10.1.0.128/25) (1)"
     );
-    // Nobody made a network of the first: a runtime that asks again would ask for ever.
+    // No runtime made a network of the first: one that asks again would ask for ever.
     let again = front(any(Family::V4, None));
     assert!(again.starts_with("Conflict") && again.contains("--subnet 10.1.0.0/24"), "{again}");
     for (request, why) in [

@@ -335,7 +335,7 @@ fn files_of_others_are_claimed_and_respected() {
         .id;
     assert_eq!(rig.any(&id), "10.88.0.3/29");
     let refused = rig.exact(&id, "10.88.0.2");
-    assert!(refused.starts_with("Conflict") && refused.contains("somebody else"), "{refused}");
+    assert!(refused.starts_with("Conflict") && refused.contains("another program"), "{refused}");
     assert_eq!(rig.engine().records.holders().unwrap().len(), 1);
     assert!(rig.purpose(&id, Purpose::Auxiliary, "10.88.0.5").starts_with("Unsupported"));
     rig.engine().repair.gc(&podman, &engine::Members::new()).unwrap();

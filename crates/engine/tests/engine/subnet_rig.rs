@@ -1,4 +1,4 @@
-//! A host for subnets and addresses: its store counts what is asked of it, and somebody else may
+//! A host for subnets and addresses: its store counts its calls, and another program may
 //! have subnets.
 
 use std::cell::{Cell, RefCell};
@@ -37,7 +37,7 @@ impl Store for Counted<'_> {
     }
 }
 
-/// A host on which somebody else may have subnets.
+/// A host on which another program may have subnets.
 #[derive(Default)]
 pub(crate) struct Around {
     pub(crate) occupied: RefCell<Vec<Occupied>>,

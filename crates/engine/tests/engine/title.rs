@@ -1,4 +1,4 @@
-//! What networks are, and were, called: each name once, whoever gives it at the same time.
+//! What networks are, and were, called: each name once, also where several processes give it at the same time.
 
 use super::common::{World, book, request};
 use super::overtaken::Between;
@@ -125,7 +125,7 @@ fn two_networks_never_have_one_name() {
 
 /// A container comes while an unused network is being called otherwise.
 #[test]
-fn who_comes_to_a_network_that_is_being_renamed_is_told_so() {
+fn an_attach_to_a_network_that_is_being_renamed_says_so() {
     let world = World::new();
     let network = named("front", "10.0.0.0/24");
     world.engine().networks.create(&network).unwrap();

@@ -66,7 +66,7 @@ fn forgotten_endpoints_and_networks_are_freed_once_they_are_old() {
 
 /// Docker's release of a network's subnet was lost, and the next network shares the subnet all the same.
 #[test]
-fn a_lost_release_keeps_nobody_from_a_shared_subnet() {
+fn a_lost_release_keeps_no_network_from_a_shared_subnet() {
     let rig = Rig::new();
     rig.with(|engine| {
         let front = Network { runtime: Runtime::Spoke, ..front() };
@@ -92,7 +92,7 @@ fn a_lost_release_keeps_nobody_from_a_shared_subnet() {
         assert_eq!(references(&shared), 3, "it is young");
         *rig.now.lock().unwrap() += 31;
         engine.subnets.lower_references(Runtime::Docker, &Live::default(), GRACE).unwrap();
-        assert_eq!(references(&shared), 3, "nobody says how many there are");
+        assert_eq!(references(&shared), 3, "no engine says how many there are");
         engine.subnets.lower_references(Runtime::Docker, &live, GRACE).unwrap();
         assert_eq!(references(&shared), 2);
         share().unwrap();
@@ -266,7 +266,7 @@ fn a_whole_network_that_was_forgotten_goes() {
 
 /// Its engine is not asked, and the container has come since the grace time began.
 #[test]
-fn an_unknown_network_stays_while_somebody_has_just_come() {
+fn an_unknown_network_stays_while_a_container_has_just_come() {
     let rig = Rig::new();
     rig.with(|engine| {
         let network = front();
@@ -281,7 +281,7 @@ fn an_unknown_network_stays_while_somebody_has_just_come() {
     });
 }
 
-/// A store in which somebody else does something once, right after a record was read so often.
+/// A store in which another process does something once, right after a record was read so often.
 struct Interrupted<'r> {
     rig: &'r Rig,
     key: Key,

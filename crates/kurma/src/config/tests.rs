@@ -63,7 +63,7 @@ fn nothing_is_no_network() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told() {
+fn what_is_wrong_with_a_file_is_reported() {
     for (text, answer) in [
         ("{", "k.json: it is no JSON"),
         ("- a", "k.json: it should be an object"),

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told() {
+    fn an_end_is_reported() {
         let process = Process { pid: 1, start: 1 };
         let end = |ending, words: &str, was_short_of_memory| {
             reported(&LastEnd { process, ending, words: words.to_owned(), was_short_of_memory })

@@ -85,7 +85,7 @@ fn t7_t8_functions_of_go() {
 }
 
 #[test]
-fn t9_t10_t12_mistakes_are_told() {
+fn t9_t10_t12_mistakes_are_reported() {
     for (source, answer) in [
         ("{{bogus}}", "function \"bogus\" not defined"),
         ("eth{{num", "unclosed action"),

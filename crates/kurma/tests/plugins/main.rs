@@ -1,5 +1,5 @@
 //! Pods, plugins in real containers, and what becomes of both when something fails. The image is a
-//! busybox whose `add` and `del` write down how they were called, and do what they are told.
+//! busybox whose `add` and `del` write down how they were called, and do what the test says.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod pending;
@@ -55,7 +55,7 @@ fn a1_a12_d1_d5_a_pod_comes_and_goes() {
         assert_eq!(spy.kept("environment"), "HOME=/root\nPATH=/sbin:/usr/sbin:/bin:/usr/bin\n");
         assert_eq!(spy.kept("input"), spy.network("ok1").document().to_string());
         assert_eq!(spy.kept("main"), spy.network("ok1").document().to_string());
-        // Again: it is as it was, and nobody is called.
+        // Again: it is as it was, and no plugin is called.
         assert_eq!(pods.provision(&pod(), &names(&["ok2", "ok1"])).unwrap(), record);
         let other = pods.provision(&pod(), &names(&["ok1"])).unwrap_err();
         assert_eq!(other.kind(), Kind::Conflict, "{other}");
@@ -111,7 +111,7 @@ fn a16_a_hanging_add_is_ended() {
 }
 
 #[test]
-fn d3_what_fails_is_owed() {
+fn d3_what_fails_is_pending() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}, {"name": "b"}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
@@ -156,7 +156,7 @@ fn n4_a_killed_plugin_is_started_again() {
 }
 
 #[test]
-fn n4_a_plugin_that_never_stays_is_told_of() {
+fn n4_a_plugin_that_never_stays_is_reported() {
     in_a_world(|| {
         let mut spy = Spy::new(&json!([{"name": "a"}]));
         spy.limits().wait = Duration::from_secs(4);
@@ -172,7 +172,7 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
         spy.forget("main");
         spy.forget("add");
         spy.pod.up(spy.network("a")).unwrap();
-        // A call may have begun before the end: then its undoing is owed, and can be now.
+        // A call may have begun before the end: then its cleanup is pending, and succeeds now.
         assert!(pods.settle().unwrap().iter().all(|(_, done)| done.is_ok()));
         pods.provision(&pod(), &names(&["a"])).unwrap();
         pods.deprovision(&pod()).unwrap();
@@ -200,7 +200,7 @@ fn n4_a_call_says_why_its_plugin_died() {
             spy.forget(verb);
         }
         std::fs::remove_file(spy.directory().join("spy/die")).unwrap();
-        // What it owes may have been settled at once, by another one.
+        // Its pending cleanup may have been done at once, by another one.
         assert!(pods.settle().unwrap().iter().all(|(_, done)| done.is_ok()));
         spy.pod.up(spy.network("a")).unwrap();
         let status = spy.status("a");
@@ -263,7 +263,7 @@ fn a_changed_plugin_is_replaced() {
         spy.configure(&json!([]));
         Pods::new(&spy.pod, &spy.networks).deprovision(&pod()).unwrap();
         Pods::new(&spy.pod, &spy.networks).clear().unwrap();
-        assert_eq!(spy.pid("a"), None, "nobody wants it any more");
+        assert_eq!(spy.pid("a"), None, "no pod wants it any more");
     });
 }
 

@@ -69,7 +69,7 @@ fn a_replaced_container_ends_after_its_last_call() {
     });
 }
 
-/// A record that cannot be read is told, and keeps no other pod from being undone or shown.
+/// A record that cannot be read is reported, and keeps no other pod from being undone or shown.
 #[test]
 fn a_damaged_record_hides_no_other_pod() {
     in_a_world(|| {

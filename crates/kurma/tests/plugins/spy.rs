@@ -27,7 +27,7 @@ const BUSYBOX: &str = "/bin/busybox";
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// What every executable of the plugin begins with: it writes down how it was called, and does what
-/// it is told.
+/// the test says.
 const BEGIN: &str = r#"#!/bin/sh
 verb=${0##*/}
 input=$(cat)

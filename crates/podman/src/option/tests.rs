@@ -157,7 +157,7 @@ fn a_network_of_neutron_is_described_with_its_words() {
     assert!(matches!(short.kind, Some(KindSpec::Neutron(_))));
     let subnets =
         json!({"options": {"neutron.network": "front"}, "subnets": [{"subnet": "10.5.0.0/24"}]});
-    assert!(read(subnets).is_ok(), "Podman is told what may be asked for");
+    assert!(read(subnets).is_ok(), "Podman hears what may be asked for");
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn a_network_of_two_engines_is_judged_by_neither() {
 }
 
 #[test]
-fn a_subnet_lives_with_its_network_and_wherever_it_may_be_somebody_elses() {
+fn a_subnet_lives_with_its_network_and_wherever_it_may_be_another_engines() {
     let (whole, none) = (|| subnet_id(NET, None), Vec::<String>::new());
     let base = || Case::default().subnet(whole());
     let used = [NET.to_owned()];
@@ -162,7 +162,7 @@ fn a_part_of_a_subnet_is_not_another() {
 }
 
 #[test]
-fn an_address_lives_with_its_endpoint_and_where_nobody_can_say() {
+fn an_address_lives_with_its_endpoint_and_where_no_engine_can_say() {
     let base = || Case::default().subnet(subnet_id(NET, None)).lease("10.1.0.2", Some("e1"));
     let none = Vec::<String>::new();
     let held = ["10.1.0.2"];
@@ -185,7 +185,7 @@ fn an_address_lives_with_its_endpoint_and_where_nobody_can_say() {
 #[test]
 fn a_running_container_adds_to_what_lives() {
     let mut live = Case::default()
-        .seen("told", Reach::Local, Some(&[]))
+        .seen("listed", Reach::Local, Some(&[]))
         .seen("silent", Reach::Swarm, None)
         .live();
     let endpoint = |id: &str, address: &str| Endpoint {
@@ -198,14 +198,14 @@ fn a_running_container_adds_to_what_lives() {
         &Held::default(),
         &mut live,
         vec![
-            (network("told"), endpoint("e1", "10.1.0.2")),
+            (network("listed"), endpoint("e1", "10.1.0.2")),
             (network("silent"), endpoint("e2", "10.1.0.3")),
             (network("new"), endpoint("e3", "10.1.0.4")),
             (None, endpoint("e4", "10.1.0.5")),
         ],
     );
     let of = |id: &str| live.networks.get(&id.parse().unwrap()).cloned();
-    assert_eq!(of("told"), Some(Some(BTreeSet::from(["e1".parse().unwrap()]))));
+    assert_eq!(of("listed"), Some(Some(BTreeSet::from(["e1".parse().unwrap()]))));
     assert_eq!(of("silent"), Some(None));
     assert_eq!(of("new"), Some(Some(BTreeSet::from(["e3".parse().unwrap()]))));
     assert_eq!(live.addresses.len(), 4);

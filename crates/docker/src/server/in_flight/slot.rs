@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn follows_nothing_and_trusts_nobody() {
+    fn follows_no_link_and_trusts_no_other_user() {
         let (place, directory, owner) = place();
         let mut slot = Slot::create(&directory, "0").unwrap().unwrap();
         slot.write(Method::Leave, b"{}", 0).unwrap();

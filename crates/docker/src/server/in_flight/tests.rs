@@ -4,7 +4,7 @@ use super::*;
 
 const JOIN: Method = Method::Join;
 
-/// Lives of a process on one directory; the clock of the boot is told.
+/// Lives of a process on one directory; the test sets the clock of the boot.
 struct Lives(TempDir);
 
 impl Lives {
@@ -115,8 +115,8 @@ fn the_same_call_in_two_lives_can_be_confused() {
     assert!(repeated(&lives.begin(3), JOIN).is_none());
 }
 
-/// Three lives, each killed with the same call of another container: whose repetition comes first is
-/// nobody's to know until all of them have given up.
+/// Three lives, each killed with the same call of another container: which repetition comes first is
+/// unknown until all of them have given up.
 #[test]
 fn what_was_confused_stays_so_until_it_is_not_repeated_any_more() {
     let lives = Lives::new();
@@ -169,7 +169,7 @@ fn one_that_only_arrived_can_be_confused() {
 }
 
 #[test]
-fn nobody_repeats_after_so_long() {
+fn no_engine_repeats_after_so_long() {
     let lives = Lives::new();
     killed(&lives.begin(1), &[(JOIN, "{}")]);
     drop(lives.begin(100));

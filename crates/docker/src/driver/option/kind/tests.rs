@@ -144,7 +144,7 @@ fn the_way_out_of_a_segment_is_a_router_on_it() {
 }
 
 #[test]
-fn what_is_on_a_segment_needs_nobody_to_publish_its_ports() {
+fn what_is_on_a_segment_needs_no_published_ports() {
     let publisher = |texts: &[(&str, &str)]| read_all(texts).unwrap().publisher;
     assert_eq!(publisher(&[("parent", "eth0")]), Some(model::Publisher::None));
     let docker = [("parent", "eth0"), ("ports", "docker")];
