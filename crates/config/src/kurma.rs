@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn follows_the_store_unless_told() {
+    fn follows_the_store_unless_set() {
         let config = Config::parse("[store]\nruntime = \"/r\"\nstate = \"/s\"\n").unwrap();
         let directories = config.kurma.directories(&config.store);
         assert_eq!(directories.runtime, PathBuf::from("/r/kurma"));

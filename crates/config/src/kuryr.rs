@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn is_as_kuryrs_unless_told_otherwise() {
+    fn is_as_kuryrs_unless_set_otherwise() {
         let config = parse("").unwrap();
         assert_eq!(config, KuryrConfig::default());
         assert_eq!((config.driver(), config.enabled), ("kuryr", false));

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_lines_are_told() {
+    fn whole_lines_are_reported() {
         assert_eq!(last(b"a\nb\n"), b"a\nb\n");
         let long = [b"x".repeat(LAST_WORDS), b"\nb\nc\n".to_vec()].concat();
         assert_eq!(last(&long), b"b\nc\n");

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_are_told_apart() {
+    fn namespaces_are_distinguished() {
         let filter = filter(PLUGIN);
         let run = |number: i64, args: [u64; 6]| filter.run(u32::try_from(number).unwrap(), args);
         let flag = |flag: i32| u64::from(flag.cast_unsigned());

@@ -65,7 +65,7 @@ fn output_and_errors_are_apart_and_bounded() {
     assert_eq!((ended.stdout.len(), ended.stderr.len(), ended.truncated), (1000, 10, true));
     assert_eq!(ended.status, Ending::Exited(4));
 
-    // Without end, and to somebody who reads nothing.
+    // Without end, and to a caller that reads nothing.
     let bounds = Bounds { limit: Duration::from_millis(300), ..bounds };
     let ended = running.exec(&sh("yes & yes >&2"), &[b'x'; 1_000_000], &bounds).unwrap();
     assert_eq!(ended.status, Ending::TimedOut);
@@ -82,7 +82,7 @@ fn a_large_input_comes_whole() {
 }
 
 #[test]
-fn how_it_ended_is_told() {
+fn how_it_ended_is_reported() {
     let lab = Lab::new();
     let running = lab.start();
     for (script, ending) in [
@@ -135,7 +135,7 @@ fn what_a_call_left_in_the_background_stays() {
     let script = format!("setsid sleep {mark} > /dev/null 2>&1 & echo $! > /volume/pid");
     let before = Instant::now();
     assert_eq!(call(&running, &script).status, Ending::Exited(0));
-    assert!(before.elapsed() < Duration::from_secs(10), "nobody waits for it");
+    assert!(before.elapsed() < Duration::from_secs(10), "the call waits for it");
     // The shell may end before its child has become `sleep`.
     eventually("it is there", || marked(&mark).len() == 1);
     // A later call finds it by the number that it has in the container.

@@ -102,7 +102,7 @@ fn later_mounts_of_the_host_are_not_written() {
     });
 }
 
-/// Whoever may send events of the kernel has udev load modules and start units.
+/// A process that may send events of the kernel has udev load modules and start units.
 #[test]
 fn events_of_the_kernel_are_not_forged() {
     let lab = Lab::new();

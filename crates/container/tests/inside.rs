@@ -83,7 +83,7 @@ fn capabilities_are_exact() {
     let mut user = sh(sets);
     (user.uid, user.gid, user.groups) = (1234, 1235, vec![7, 8]);
     let ended = running.exec(&user, b"", &BOUNDS).unwrap();
-    assert_eq!(String::from_utf8_lossy(&ended.stdout), expected(0x2435fb, 1), "somebody else");
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), expected(0x2435fb, 1), "another user");
     running.stop(Duration::ZERO).unwrap();
 
     let own = fs::read_to_string("/proc/self/status").unwrap();

@@ -82,14 +82,14 @@ fn a_killed_main_process_ends_its_container() {
     assert_eq!(running.ended(), Some(Ending::Signaled(9)));
     let again = lab.start();
     assert_ne!(again.process(), running.process());
-    // Its init, from outside: nobody is left to say how.
+    // Its init, from outside: no process is left to say how.
     kill(Pid::from_raw(again.process().pid as i32), Signal::SIGKILL).unwrap();
     eventually("it ends", || again.ended().is_some());
     assert_eq!(again.ended(), Some(Ending::Unseen));
     assert_ne!(lab.start().process(), again.process());
 }
 
-/// What it wrote last is told with its end, not what an earlier one wrote.
+/// What it wrote last is reported with its end, not what an earlier one wrote.
 #[test]
 fn its_last_words_are_known() {
     let lab = Lab::new();
@@ -195,7 +195,7 @@ fn runs_in(directory: &Path) -> bool {
 }
 
 #[test]
-fn it_needs_nobody_and_has_nothing_of_its_starter() {
+fn it_needs_no_parent_and_has_nothing_of_its_starter() {
     let lab = Lab::new();
     let running = lab.start();
     let init = running.process().pid;

@@ -1,4 +1,4 @@
-//! Containers of somebody who is not root.
+//! Containers of a user other than root.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unsafe_code)]
@@ -14,8 +14,8 @@ use container::{Mount, Propagation, Spec, rootless};
 use model::Kind;
 use nix::unistd::{ForkResult, Gid, Uid, fork, setgid, setgroups, setuid};
 
-/// Does `work` as a user that nobody is, in a process with one thread.
-fn as_somebody(work: impl FnOnce()) {
+/// Does `work` as a user without processes, in a process with one thread.
+fn as_unused_user(work: impl FnOnce()) {
     // SAFETY: the child does its work and ends.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
@@ -44,7 +44,7 @@ fn a_user_has_containers_and_networks() {
     chown(&home, Some(54321), Some(54321)).unwrap();
     let before = fs::read_link("/proc/self/ns/net").unwrap();
     let host = before.clone();
-    as_somebody(|| {
+    as_unused_user(|| {
         rootless::enter(&home).unwrap();
         let own = fs::read_link("/proc/self/ns/net").unwrap();
         assert_ne!(own, host);
@@ -85,8 +85,8 @@ fn a_user_has_containers_and_networks() {
         let shown = said(&running, "/usr/bin/ip -o link");
         assert!(shown.contains("master br0"), "{shown}");
     });
-    as_somebody(|| {
-        // Somebody else finds all of it.
+    as_unused_user(|| {
+        // Another user finds all of it.
         rootless::enter(&home).unwrap();
         assert_ne!(fs::read_link("/proc/self/ns/net").unwrap(), host);
         let running = lab.engine.adopt(&lab.directory()).unwrap().unwrap();
@@ -113,7 +113,7 @@ fn without_rights_it_is_said() {
     let lab = Lab::new();
     let home = lab.home.path().to_owned();
     shell(&format!("chown -R -h 54321:54321 {}", home.display()));
-    as_somebody(|| {
+    as_unused_user(|| {
         let spec = Spec { process: Some(sh("true")), ..lab.spec() };
         let error = lab.engine.start(&lab.directory(), &spec, b"").unwrap_err();
         assert_eq!(error.kind(), Kind::Denied, "{error}");

@@ -252,7 +252,7 @@ fn a_killed_keeper_leaves_nothing_for_long(runtime: &str) {
     eventually("its container is gone", || marked(&mark).is_empty());
 }
 
-/// How long calls take is told, not judged: other things run here, too.
+/// How long calls take is printed, not judged: other things run here, too.
 #[allow(clippy::print_stdout)]
 fn calls_are_compared_with_the_runtimes(runtime: &str) {
     let lab = lab(runtime);

@@ -190,7 +190,7 @@ fn a_link_of_the_same_hardware_address_is_left_alone() {
 }
 
 #[test]
-fn an_address_that_somebody_has_is_declined() {
+fn an_address_that_is_in_use_is_declined() {
     let bed = Bed::new();
     let mut server = dnsmasq(
         &bed,
@@ -203,7 +203,7 @@ fn an_address_that_somebody_has_is_declined() {
 }
 
 #[test]
-fn an_exhausted_server_is_told_of() {
+fn an_exhausted_server_is_reported() {
     let bed = Bed::new();
     let _server = dnsmasq(&bed, &["--dhcp-range=10.7.0.10,10.7.0.10,255.255.255.0,120s"]);
     let keeper = bed.hasty();
@@ -282,7 +282,7 @@ fn a_short_lease_is_renewed_and_ends_with_its_server() {
     assert_eq!(bed.lease_store(), Vec::<String>::new());
 }
 
-/// Who asks again for what was lost is answered as the first time; and what nobody can have any more
+/// Who asks again for what was lost is answered as the first time; and what no client can have any more
 /// is not sought for ever.
 #[test]
 fn a_lost_lease_is_asked_for_anew_or_forgotten_with_its_link() {
@@ -303,7 +303,7 @@ fn a_lost_lease_is_asked_for_anew_or_forgotten_with_its_link() {
     keeper.allocate(bed.subject("c1")).unwrap();
     drop(server);
     while !matches!(bed.news(), News::Lost(..)) {}
-    // Two files for a moment: the loss is told while the lease is being written anew.
+    // Two files for a moment: the loss is reported while the lease is being written anew.
     bed.wait(|| bed.lease_store().len() == 1);
     bed.in_server("ip link delete srv");
     bed.wait(|| bed.lease_store().is_empty());
@@ -361,7 +361,7 @@ fn a_lease_that_stays_on_disk_is_not_forgotten() {
     keeper.allocate(bed.subject("c1")).unwrap();
     drop(server);
     while !matches!(bed.news(), News::Lost(..)) {}
-    // The loss is told before it is written down.
+    // The loss is reported before it is written down.
     bed.wait(|| bed.has_lost_lease());
     let undo = bed.block_lease();
     bed.in_server("ip link delete srv");

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_told_of_in_one_sentence_and_the_gone_are_forgotten() {
+    fn many_are_reported_in_one_sentence_and_the_gone_are_forgotten() {
         let (mut rivals, now) = (Rivals::default(), Instant::now());
         for number in 0..250 {
             for _ in 0..20 {

@@ -173,7 +173,7 @@ fn what_was_changed_in_the_cache_does_not_run_until_it_is_fetched_again() {
     assert_eq!(fs::read(&file).unwrap(), b"krm.test/a");
     assert_eq!(images.get(&locator).unwrap(), image);
     assert_eq!(place.staged(), 0);
-    // Nobody can say what was in it: it is fetched.
+    // What was in it is unknown: it is fetched.
     fs::remove_dir_all(place.directory.path().join("cache/trees")).unwrap();
     let images = place.images(Policy::default());
     fs::write(&file, "krm.evil/a").unwrap();
@@ -340,7 +340,7 @@ fn a_signed_image_is_found_by_its_name() {
 }
 
 #[test]
-fn what_nobody_keeps_goes() {
+fn what_is_unused_goes() {
     let place = Place::new();
     let images = place.images(Policy::default());
     let top = diamond(&place, &images, "");
@@ -421,7 +421,7 @@ fn an_image_is_signed_where_it_must_be() {
     let foreign = strict(&["rsa2048.pub.asc"]).get(&locator).unwrap_err();
     assert!(foreign.to_string().contains("not among the configured keys"), "{foreign}");
     assert!(place.images(Policy::default()).list().unwrap().is_empty());
-    // Without rules nobody asks; the cached image is not good enough for who does.
+    // Without rules no caller asks; the cached image is not good enough for one that does.
     place.images(Policy::default()).get(&locator).unwrap();
     assert!(strict(&["ed25519.pub.asc"]).cached(&locator).unwrap().is_none());
     strict(&["ed25519.pub.asc", "rsa2048.pub.asc"]).get(&locator).unwrap();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_refused() {
+    fn what_another_program_wrote_is_refused() {
         for text in ["[]", "{", "{\"ipv4\":1}", "{\"ipv4\":true,\"else\":1}", "null"] {
             assert_eq!(
                 NetworkParameters::read(text).unwrap_err().kind(),

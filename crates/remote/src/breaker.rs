@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn other_processes_are_told_and_see_once_for_themselves() {
+    fn other_processes_hear_of_it_and_try_once_themselves() {
         let (a, now) = (life("a"), Instant::now());
         for is_slow in [false, true] {
             let mut first = Breaker::default();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_of_the_clock_keeps_nobody_waiting() {
+    fn what_others_say_of_the_clock_delays_no_call() {
         let (a, now) = (life("a"), Instant::now());
         let mut breaker = Breaker::default();
         let (life, why) = ("a".to_owned(), "hangs".to_owned());

@@ -207,7 +207,7 @@ impl Remote {
             }
             // It may have been carried out before, and its object may have another holder by now.
             let is_doubtful = !how.is_first || pending.tries > 0;
-            if is_doubtful && self.is_somebody_elses(log_file, &undo)? {
+            if is_doubtful && self.is_in_use_elsewhere(log_file, &undo)? {
                 strike(log_file, &undo);
                 continue;
             }
@@ -229,7 +229,7 @@ impl Remote {
     }
 
     /// Whether an address or a pool that is to be released is in use on another log file.
-    fn is_somebody_elses(&self, log_file: &LogFile, undo: &Undo) -> Result<bool> {
+    fn is_in_use_elsewhere(&self, log_file: &LogFile, undo: &Undo) -> Result<bool> {
         let is_named = undo.is_of_ipam() && !matches!(undo, Undo::UnknownPool(..));
         Ok(is_named && self.undo_log.is_in_use(undo, log_file.key())?)
     }

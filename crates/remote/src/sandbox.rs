@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_somebody_elses_stays() {
+    fn what_is_foreign_stays() {
         let there = tempfile::tempdir().unwrap();
         let file = there.path().join("0123456789ab");
         fs::write(&file, "").unwrap();

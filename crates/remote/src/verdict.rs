@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn full_pools_are_told_by_their_texts() {
+    fn full_pools_are_recognized_by_their_texts() {
         for text in [
             "no available IPv4 addresses on this pool: p",
             "No available addresses on this pool",

@@ -203,7 +203,7 @@ impl Drop for Daemon {
 const ACTIVATED: &str = r#"{"Implements":["NetworkDriver","IpamDriver"]}"#;
 
 #[test]
-fn serves_until_it_is_told_to_stop() {
+fn serves_until_it_is_stopped() {
     let host = Host::new();
     let mut daemon = host.start();
     assert!(host.post("Plugin.Activate", "").ends_with(ACTIVATED));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_layout_is_told() {
+    fn a_later_layout_is_reported() {
         let text = String::from_utf8(backup()).unwrap();
         let later = text.replace("\"spoke_backup\":1", "\"spoke_backup\":2");
         let error = read(later.as_bytes()).unwrap_err();

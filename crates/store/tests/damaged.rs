@@ -1,4 +1,4 @@
-//! One damaged record of each kind: nobody else is stopped, it is told, and it is kept.
+//! One damaged record of each kind: no other one is stopped, it is reported, and it is kept.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -101,7 +101,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn one_damaged_record_stops_nobody_else() {
+fn one_damaged_record_stops_no_other() {
     for fault in FAULTS {
         for row in rows() {
             one(&row, fault);

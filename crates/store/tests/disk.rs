@@ -161,7 +161,7 @@ fn a_damaged_record_is_an_error_that_names_the_file() {
     assert_eq!(get(&store, &lease_key("10.0.0.1")).unwrap().record, lease("10.0.0.1", "c1"));
 }
 
-/// Until somebody else has written, anything.
+/// Until another process has written, anything.
 #[test]
 fn what_the_process_wrote_itself_is_not_read() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The outlines in their file are what the records say, whoever changes these.
+//! The outlines in their file are what the records say, whichever process changes these.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -90,7 +90,7 @@ fn assert_true(store: &dyn Store, when: &str) {
     assert_eq!(reported(store), derived(store), "{when}");
 }
 
-/// What a record says now is damage; what it said is still told, so it was not read.
+/// What a record says now is damage; what it said is still reported, so it was not read.
 #[test]
 fn no_record_is_read_for_them() {
     let directory = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ fn a_few_records_and_none_leave_no_file() {
     assert!(!file(directory.path()).exists());
 }
 
-/// Whoever works on files waits until the directory's time has changed, as a person's hands do.
+/// The test waits until the directory's time has changed, as a person's hands do.
 fn by_hand(directory: &Path, act: impl FnOnce(&Path)) {
     let networks = directory.join("state/networks");
     let time = || fs::metadata(&networks).map(|it| (it.ctime(), it.ctime_nsec())).unwrap();

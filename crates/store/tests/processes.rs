@@ -92,7 +92,7 @@ fn no_update_is_lost_and_no_half_is_seen() {
     assert_eq!(get(&store, &cursor_key(1)).unwrap().record, cursor(total));
 }
 
-/// The second cursor is moved into its place last: whoever saw the first's new value must not see
+/// The second cursor is moved into its place last: a reader that saw the first's new value must not see
 /// the second's old one.
 fn see_no_half(store: &dyn Store) {
     let first = get(store, &cursor_key(0)).map(|held| number(&held.record));
@@ -169,7 +169,7 @@ fn single() -> Txn {
     Txn::new().put(sticky_key("gone"), sticky(&["10.0.0.9"]))
 }
 
-/// What somebody else does next.
+/// What another process does next.
 fn later() -> Txn {
     Txn::new().put(cursor_key(9), cursor(1))
 }
@@ -282,7 +282,7 @@ fn killed_in_a_single_durable_change() {
     killed_anywhere("single", single);
 }
 
-/// The note of a dead process is there; whoever finishes its work is killed too, anywhere.
+/// The note of a dead process is there; the process that finishes its work is killed too, anywhere.
 #[test]
 fn killed_while_finishing_for_another() {
     let memory = store::Memory::new();
@@ -336,7 +336,7 @@ fn derived(store: &dyn Store) -> BTreeSet<String> {
     all
 }
 
-/// Whoever is killed leaves outlines that are true, or known not to be.
+/// A process that is killed leaves outlines that are true, or known not to be.
 #[test]
 fn killed_while_the_outlines_follow() {
     let first = tempfile::tempdir().unwrap();

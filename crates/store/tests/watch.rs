@@ -1,4 +1,4 @@
-//! What a watcher is told of changes that other openings of the store make.
+//! What a watcher hears of changes that other openings of the store make.
 #![allow(clippy::unwrap_used)]
 
 mod common;

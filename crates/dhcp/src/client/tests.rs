@@ -67,7 +67,7 @@ fn bound(lease: u32, now: Time) -> Client {
 }
 
 #[test]
-fn asks_for_what_it_is_told_to_and_classless_routes_first() {
+fn asks_for_what_is_set_and_classless_routes_first() {
     let steps = client().wake(Time(0));
     let asked = &sent(&steps).0.options[&code::PARAMETERS];
     assert_eq!(asked[..], [121, 1, 3, 6, 15, 26, 33, 42, 119]);
@@ -167,7 +167,7 @@ fn a_refusal_takes_the_address() {
 }
 
 #[test]
-fn an_address_that_somebody_has_is_declined_thrice_at_most() {
+fn an_address_that_is_in_use_is_declined_thrice_at_most() {
     let mut client = client();
     let mut now = Time(0);
     for round in 1..=3 {

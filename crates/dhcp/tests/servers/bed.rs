@@ -200,11 +200,11 @@ impl Bed {
     }
 
     pub(crate) fn news(&self) -> News {
-        let _told = self.reported.lock().unwrap();
+        let _reported = self.reported.lock().unwrap();
         self.news.recv_timeout(TIMEOUT).expect("news")
     }
 
-    /// What was told until now is not of interest.
+    /// What was reported until now is not of interest.
     pub(crate) fn forget_news(&self) {
         while self.news.try_recv().is_ok() {}
     }

@@ -319,7 +319,7 @@ mod tests {
 
     /// More of them than are answered at a time: each sends nothing, or a byte now and then.
     #[test]
-    fn who_is_slow_delays_nobody() {
+    fn a_slow_client_delays_no_other() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();

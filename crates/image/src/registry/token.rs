@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_go_to_nobody_else() {
+    fn passwords_go_to_no_other_server() {
         let trusts = |registry: &str, realm: &str| {
             trust(&registry.parse().unwrap(), &realm.parse().unwrap()).is_ok()
         };

@@ -277,7 +277,7 @@ proptest! {
 
     /// However an archive is damaged, it is refused or unpacked, and nothing appears beside.
     #[test]
-    fn damaged_archives_harm_nobody(
+    fn damaged_archives_harm_nothing(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -309,7 +309,7 @@ proptest! {
 
     /// However a stream of zstd is damaged, it is refused, or what comes of it is bounded.
     #[test]
-    fn damaged_frames_harm_nobody(
+    fn damaged_frames_harm_nothing(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -330,7 +330,7 @@ proptest! {
 
     /// Whatever paths an archive has, what is made is below.
     #[test]
-    fn odd_paths_harm_nobody(paths in prop::collection::vec("[a./l]{1,12}", 1..8), kind in "[0125]") {
+    fn odd_paths_harm_nothing(paths in prop::collection::vec("[a./l]{1,12}", 1..8), kind in "[0125]") {
         let kind = kind.as_bytes()[0];
         let mut bytes = entry(&("l", b'2', b"", ".."));
         for path in &paths {

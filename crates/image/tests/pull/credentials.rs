@@ -25,7 +25,7 @@ fn mine() -> (String, String) {
 }
 
 #[test]
-fn names_and_passwords_are_told() {
+fn names_and_passwords_are_sent() {
     for login in [Login::Basic(mine().0, mine().1), Login::Bearer(Some(mine()))] {
         let (bench, registry) = (Bench::new(), Registry::start());
         bench.push(&registry, "a/x", "latest");
@@ -65,7 +65,7 @@ fn an_identity_is_exchanged() {
 }
 
 #[test]
-fn nobody_else_is_told() {
+fn no_other_server_gets_them() {
     let (bench, registry, other) = (Bench::new(), Registry::start(), Registry::start());
     bench.push(&registry, "a/x", "latest");
     bench.push(&other, "a/x", "latest");
@@ -81,7 +81,7 @@ fn nobody_else_is_told() {
 
 /// The target of a redirect is not the registry: what it asks for is not answered (CVE-2020-15157).
 #[test]
-fn the_target_of_a_redirect_is_told_no_password() {
+fn the_target_of_a_redirect_gets_no_password() {
     for path in ["/v2/a/x/blobs/", "/v2/a/x/manifests/"] {
         let (bench, registry, other) = (Bench::new(), Registry::start(), Registry::start());
         bench.push(&registry, "a/x", "latest");

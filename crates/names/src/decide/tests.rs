@@ -175,7 +175,7 @@ fn internal(record: &mut Attachment) {
 }
 
 #[test]
-fn internal_networks_ask_nobody() {
+fn internal_networks_ask_no_server() {
     let table = table(&[
         Made::on("vault", "safe", "10.3.0.2/24").changed(internal),
         Made::on("vault", "both", "10.3.0.3/24").changed(internal),
@@ -185,7 +185,7 @@ fn internal_networks_ask_nobody() {
     ]);
     assert_eq!(asks(&table, ("vault", "10.3.0.2"), "both", Rtype::A), "10.3.0.3");
     assert_eq!(asks(&table, ("vault", "10.3.0.2"), "a.secret.example", Rtype::A), "REFUSED");
-    // Who leaves by another network may ask; nobody is sent back to where it asked.
+    // A container that leaves by another network may ask; no query is sent back to where it came from.
     let expected = "forward [192.0.2.1]";
     assert_eq!(asks(&table, ("vault", "10.3.0.3"), "example.com", Rtype::A), expected);
 }
@@ -327,7 +327,7 @@ fn containers_of_other_hosts_are_found_as_ones_own() {
     let asker = Asker { network: &network, address: "10.1.1.2".parse().unwrap() };
     let message = query("api", Rtype::A);
     assert_eq!(decide(&table, &asker, &message, Transport::Udp), Decision::Drop);
-    // What is told later replaces all of it, an address that has gone to another one too.
+    // What is sent later replaces all of it, an address that has gone to another one too.
     let moved = elsewhere("front", "c", "moved", &["10.1.1.2"]);
     table.put_elsewhere(&[moved, other]);
     assert_eq!(asks(&table, front, "web.front.spoke", Rtype::A), "NXDOMAIN");
@@ -373,8 +373,8 @@ fn addresses_of_other_networks_have_no_names_where_the_host_is_answered() {
     ];
     let mut table = table(&all);
     let (web, api, inner) = (("front", "10.1.0.2"), ("front", "10.1.0.3"), ("shut", "10.3.0.2"));
-    let (db, nobody) = ("4.0.2.10.in-addr.arpa", "9.0.1.10.in-addr.arpa");
-    assert_eq!(asks(&table, web, db, Rtype::PTR), "forward []", "nobody here answers that");
+    let (db, unused) = ("4.0.2.10.in-addr.arpa", "9.0.1.10.in-addr.arpa");
+    assert_eq!(asks(&table, web, db, Rtype::PTR), "forward []", "no server here answers that");
     table.set_host(true);
     for (asker, name, expected) in [
         (web, db, "NXDOMAIN"),
@@ -382,7 +382,7 @@ fn addresses_of_other_networks_have_no_names_where_the_host_is_answered() {
         // It is on that network, too.
         (api, db, "db.back.spoke."),
         (web, "2.0.1.10.in-addr.arpa", "web.front.spoke."),
-        (web, nobody, "forward []"),
+        (web, unused, "forward []"),
         (web, "8.8.8.8.in-addr.arpa", "forward []"),
         (inner, "8.8.8.8.in-addr.arpa", "REFUSED"),
     ] {

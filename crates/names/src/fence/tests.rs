@@ -354,7 +354,7 @@ fn network_of(fence: &model::Fence) -> model::Network {
     model::Network::new(name, Runtime::Spoke, Timestamp(0), wiring, ipam)
 }
 
-/// Whoever says which servers are asked says what the fence opens: a pod's author, or who runs a container, does not.
+/// Which servers are asked decides what the fence opens: a pod's author, or who runs a container, does not.
 #[test]
 fn a_fence_believes_its_networks_servers_and_no_containers() {
     let (front, back) = ("front".parse().unwrap(), "back".parse().unwrap());

@@ -91,7 +91,7 @@ fn from_container(name: &str, container: &str) -> From {
 /// However many queries of others have no answer yet, the next container's is asked.
 #[test]
 fn who_asks_most_gives_way_to_the_next_one() {
-    // Nobody reads there.
+    // No process reads there.
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
     let (query, mut all) = (query(), All::default());
@@ -123,7 +123,7 @@ fn heard(all: &mut All, number: u64) -> Result<Option<Done>, u64> {
     all.hear(number)
 }
 
-/// It holds up nobody else, however much it sends.
+/// It holds up no other container, however much it sends.
 #[test]
 fn who_sends_much_that_is_no_answer_is_heard_no_more() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -172,7 +172,7 @@ fn an_answer_to_what_was_made_anew_comes_whole() {
     assert!(fitted.len() <= 512 && Message::from_octets(fitted).unwrap().header().tc());
 }
 
-/// Runs in a network namespace of its own, where nobody else has the port of servers.
+/// Runs in a network namespace of its own, where no other process has the port of servers.
 fn apart(work: impl FnOnce()) {
     let mut keeper = Command::new("unshare")
         .args(["--net", "sh", "-c", "ip link set lo up; echo; exec cat"])

@@ -242,14 +242,14 @@ fn records_are_read_when_they_have_changed() {
     assert!(server.refresh(false).is_err(), "now and then they are read all the same");
 }
 
-/// No sandbox is led to sockets that nobody has any more.
+/// No sandbox is led to sockets that no process has any more.
 #[test]
 fn sandboxes_are_left_however_it_ends() {
     let said = Steps::new(vec![|it| put(it, 7)]).run();
     assert_eq!(of_sandboxes(&said), ["enter 7", "Ended 7"]);
 }
 
-/// Who connects without end holds nobody else up.
+/// A client that connects without end holds no other one up.
 #[test]
 fn few_connections_are_accepted_at_once() {
     let mut steps = Steps::new(Vec::new());
@@ -289,9 +289,9 @@ fn what_fails_is_tried_again_later() {
     }
 }
 
-/// Whoever is root in a container may keep its packet filter busy: that holds nobody else up, and is tried once.
+/// Root in a container may keep its packet filter busy: that holds no other container up, and is tried once.
 #[test]
-fn a_sandbox_that_cannot_be_entered_holds_nobody_up() {
+fn a_sandbox_that_cannot_be_entered_delays_no_other() {
     for (is_over, expected) in [(false, "Gone 7"), (true, "Ended 7")] {
         let (go, may) = channel();
         let mut steps = Steps::new(vec![|it| put(it, 7), |_| {}, |_| {}, remove]);

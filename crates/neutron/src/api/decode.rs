@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn what_is_not_there_is_reported() {
         for answer in [json!(null), json!("x"), json!([1]), json!({"port": null})] {
             let error = field::<PortResource>(answer, "port").unwrap_err();
             assert!(error.to_string().starts_with("Neutron's answer about port"), "{error}");

@@ -61,11 +61,11 @@ impl Neutron {
         }
         let ports = self.api().ports(&[("network_id", network.id.to_string())])?;
         // Those of Neutron's own services are its to remove, or to refuse.
-        let is_somebodys = |port: &&PortResource| {
+        let is_foreign = |port: &&PortResource| {
             let is_services = port.device_owner.starts_with("network:");
             !is_services && !self.goes_with_subnet(port, live) && !self.is_ready(port, live)
         };
-        match ports.iter().find(is_somebodys) {
+        match ports.iter().find(is_foreign) {
             None => Ok(()),
             Some(port) => Err(Error::conflict(format!(
                 "Neutron's network {} ({}) has port {} of another user (device_owner {:?}, device_id \

@@ -1,4 +1,4 @@
-//! What is owed: by many threads, and by those that are killed.
+//! Port updates: by many threads, and by those that are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -61,8 +61,8 @@ fn one_is_at_it_and_it_is_done_once() {
     assert_eq!(book.queued_of(&id(1)).unwrap(), Some(port_update(1)));
     let started = book.begin(&id(1)).unwrap().unwrap();
     assert_eq!((&started.port_update, started.is_again), (&port_update(1), false));
-    assert!(book.begin(&id(1)).unwrap().is_none(), "somebody is at it");
-    assert_eq!(book.pending_ports().unwrap(), [id(1)], "as long as nobody knows");
+    assert!(book.begin(&id(1)).unwrap().is_none(), "another process is at it");
+    assert_eq!(book.pending_ports().unwrap(), [id(1)], "as long as it is unknown");
     drop(started);
     let again = book.begin(&id(1)).unwrap().unwrap();
     assert!(again.is_again, "who was at it died");
@@ -101,7 +101,7 @@ fn a_port_that_is_gone_is_remembered_until_its_container_is() {
     assert!(book.lost().unwrap().is_empty());
 }
 
-/// Whoever ends a port waits for the answer that is under way, and nothing is said after that.
+/// The call that ends a port waits for the answer that is under way, and nothing is said after that.
 #[test]
 fn who_gives_up_waits_for_the_last_answer() {
     for is_answered in [true, false] {
@@ -132,7 +132,7 @@ fn who_gives_up_waits_for_the_last_answer() {
 }
 
 /// Eight threads carry out, eight cancel: no call is made for a port whose update was cancelled, and
-/// a thread that is told that no call was made is told the truth.
+/// a thread that hears that no call was made hears the truth.
 #[test]
 fn nothing_is_said_of_what_was_given_up() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -248,7 +248,7 @@ fn who_is_killed_leaves_it_in_one_place() {
 /// What a thread may do to the pending updates.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    Owe(u8),
+    Enqueue(u8),
     Done(u8),
     Fail(u8),
     Lose(u8),
@@ -260,7 +260,7 @@ enum Move {
 fn moves() -> impl Strategy<Value = Move> {
     let which = 0..4u8;
     prop_oneof![
-        which.clone().prop_map(Move::Owe),
+        which.clone().prop_map(Move::Enqueue),
         which.clone().prop_map(Move::Done),
         which.clone().prop_map(Move::Fail),
         which.clone().prop_map(Move::Lose),
@@ -281,7 +281,7 @@ proptest! {
         for step in moves {
             let name = |at: u8| format!("p{at}");
             match step {
-                Move::Owe(at) => {
+                Move::Enqueue(at) => {
                     book.enqueue(&port_update(at)).unwrap();
                     model.insert(name(at), "owed");
                 }

@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         /// What goes was in every look of the last minute, and the same in each.
         #[test]
-        fn what_goes_was_nobodys_all_the_time(
+        fn what_goes_was_unused_all_the_time(
             looks in prop::collection::vec(
                 (1u64..50, prop::collection::btree_map(0u8..4, 0u64..3, 0..4)), 1..30),
         ) {

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_goes_by_itself_where_nobody_can_have_it() {
+    fn a_pool_goes_by_itself_where_no_network_can_have_it() {
         let host = HostId::try_from("node".to_owned()).unwrap();
         let id = |digit: &str| digit.repeat(64);
         let of = |digit: &str| network_use(&host, &id(digit).parse().unwrap());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_goes_by_itself_of_which_no_runtime_was_told() {
+    fn a_network_goes_by_itself_of_which_no_runtime_heard() {
         let host = HostId::try_from("node".to_owned()).unwrap();
         let id = "f".repeat(64);
         let network = json!({ "id": "n", "name": "n", "description": format!("spoke:node:{id}") });

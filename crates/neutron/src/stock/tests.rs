@@ -77,7 +77,7 @@ fn a_port_goes_round() {
     let directory = tempfile::tempdir().unwrap();
     let (stock_files, digest) = filled(directory.path(), 1);
     let id: ResourceId = "p0".parse().unwrap();
-    assert!(!stock_files.give_back(&id).unwrap(), "nobody has it");
+    assert!(!stock_files.give_back(&id).unwrap(), "no container has it");
     assert_eq!(stock_files.claim_port(&id).unwrap().unwrap(), port("p0", "n"));
     assert!(stock_files.claim_port(&id).unwrap().is_none());
     assert!(stock_files.give_back(&id).unwrap() && !stock_files.give_back(&id).unwrap());
@@ -220,7 +220,7 @@ fn a_killed_claimer_leaves_the_port_in_one_place() {
             }
         }
     }
-    assert!(lent_once > 0, "nobody was killed between claim and use");
+    assert!(lent_once > 0, "no process was killed between claim and use");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is repeated, what is not, and what is told.
+//! What is repeated, what is not, and what is reported.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A server of a few lines that answers as it is told.
+//! A server of a few lines that answers as the test says.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -147,7 +147,7 @@ fn a_token_is_renewed_ahead_of_its_end() {
 }
 
 #[test]
-fn a_wrong_password_is_told_without_it() {
+fn a_wrong_password_is_reported_without_it() {
     let directory = tempdir().unwrap();
     let cloud = Cloud::new(3600);
     let neutron = cloud.open_with("hunter2", directory.path());
@@ -159,7 +159,7 @@ fn a_wrong_password_is_told_without_it() {
 }
 
 #[test]
-fn a_token_that_nobody_takes_is_renewed_once() {
+fn a_token_that_is_refused_is_renewed_once() {
     let directory = tempdir().unwrap();
     let cloud = Cloud::new(3600);
     cloud.revoke(1000);

@@ -1,4 +1,4 @@
-//! Certificates: whose are taken, and what is told otherwise.
+//! Certificates: whose are taken, and what is reported otherwise.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -3,7 +3,7 @@
 use engine::port::{AddressSpec, AddressUse, Cloud, CloudNetwork};
 use model::Kind;
 
-use crate::bed::{Bed, id, mac, nobody, plan, subnet};
+use crate::bed::{Bed, id, mac, none, plan, subnet};
 
 #[test]
 fn an_address_is_one_post_and_its_release_one_delete() {
@@ -49,11 +49,11 @@ fn the_first_address_is_the_gateway_where_none_is_named() {
     for (net, first) in [("10.102.0.0/24", "10.102.0.1/24"), ("fd00:102::/64", "fd00:102::1/64")] {
         let pool = bed.pool(net);
         assert_eq!(bed.gateway(&pool, None).unwrap().to_string(), first);
-        bed.cloud.release_pool(&pool, &nobody).unwrap();
+        bed.cloud.release_pool(&pool, &none).unwrap();
         let pool = bed.pool(net);
         let bad = bed.gateway(&pool, Some("192.0.2.1")).unwrap_err();
         assert_eq!(bad.kind(), Kind::Invalid);
-        bed.cloud.release_pool(&pool, &nobody).unwrap();
+        bed.cloud.release_pool(&pool, &none).unwrap();
     }
     bed.is_clean();
 }
@@ -97,8 +97,8 @@ fn auxiliary_addresses_are_kept_back() {
         bed.release(&pool, address);
     }
     assert!(bed.ports().is_empty());
-    bed.cloud.release_pool(&pool, &nobody).unwrap();
-    bed.cloud.delete_network(&id, &nobody).unwrap();
+    bed.cloud.release_pool(&pool, &none).unwrap();
+    bed.cloud.delete_network(&id, &none).unwrap();
     bed.is_clean();
 }
 
@@ -124,9 +124,9 @@ fn both_families_have_one_port() {
         assert!(bed.ports().is_empty());
     }
     for (_, pool) in &pools {
-        bed.cloud.release_pool(pool, &nobody).unwrap();
+        bed.cloud.release_pool(pool, &none).unwrap();
     }
-    bed.cloud.delete_network(&id, &nobody).unwrap();
+    bed.cloud.delete_network(&id, &none).unwrap();
     bed.is_clean();
 }
 
@@ -136,7 +136,7 @@ fn addresses_of_no_network_are_refused() {
     let pool = bed.pool("10.106.0.0/24");
     let early = bed.any(&pool, Some(mac())).unwrap_err();
     assert_eq!(early.kind(), Kind::NotFound, "{early}");
-    bed.cloud.release_pool(&pool, &nobody).unwrap();
+    bed.cloud.release_pool(&pool, &none).unwrap();
     assert_eq!(bed.any(&pool, None).unwrap_err().kind(), Kind::NotFound);
     bed.release(&pool, "10.106.0.5");
     bed.is_clean();

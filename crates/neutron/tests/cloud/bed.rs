@@ -114,7 +114,7 @@ impl Bed {
 
     #[track_caller]
     pub(crate) fn release(&self, pool: &ResourceId, address: &str) {
-        self.cloud.release_address(pool, address.parse().unwrap(), &nobody).unwrap();
+        self.cloud.release_address(pool, address.parse().unwrap(), &none).unwrap();
     }
 
     /// A network with one subnet, as an engine makes it.
@@ -131,9 +131,9 @@ impl Bed {
     /// As an engine removes it.
     #[track_caller]
     pub(crate) fn remove(&self, made: &Made) {
-        self.cloud.release_address(&made.pool, made.gateway, &nobody).unwrap();
-        self.cloud.release_pool(&made.pool, &nobody).unwrap();
-        self.cloud.delete_network(&made.id, &nobody).unwrap();
+        self.cloud.release_address(&made.pool, made.gateway, &none).unwrap();
+        self.cloud.release_pool(&made.pool, &none).unwrap();
+        self.cloud.delete_network(&made.id, &none).unwrap();
     }
 
     /// The ports that containers have.
@@ -175,13 +175,13 @@ fn unique() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// An id of Docker's that nobody else has.
+/// An unused id of Docker's.
 pub(crate) fn id() -> AliasId {
     let half = format!("{:08x}{:024x}", unique(), std::process::id());
     format!("{half}{half}").parse().unwrap()
 }
 
-/// A hardware address that nobody else has.
+/// An unused hardware address.
 pub(crate) fn mac() -> Mac {
     let [a, b, c, d] = unique().to_be_bytes();
     format!("02:42:{a:02x}:{b:02x}:{c:02x}:{d:02x}").parse().unwrap()
@@ -207,7 +207,7 @@ pub(crate) fn no_pool(family: Family) -> PoolSpec {
 }
 
 /// A host without attachments.
-pub(crate) fn nobody() -> Result<Vec<Attachment>> {
+pub(crate) fn none() -> Result<Vec<Attachment>> {
     Ok(Vec::new())
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn subnet(net: &str, gateway: IpAddr) -> SubnetPlan {
     }
 }
 
-/// The requested pool, named as an engine is told.
+/// The requested pool, named as it is reported to an engine.
 pub(crate) fn reported(pool: &CloudPool) -> String {
     pool.net.to_string()
 }

@@ -5,7 +5,7 @@ use model::{Kind, ResourceRef};
 use neutron::contract;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, Made, id, mac, nobody, plan, pool, subnet};
+use crate::bed::{Bed, Made, id, mac, none, plan, pool, subnet};
 
 /// A network of an operator's, and one of an engine's on it.
 fn joined(bed: &mut Bed, net: &str) -> (String, Made) {
@@ -79,7 +79,7 @@ fn the_last_host_removes_what_the_first_made() {
 }
 
 #[test]
-fn a_port_that_is_bound_to_nobody_is_borrowed() {
+fn a_port_without_a_binding_is_borrowed() {
     let mut bed = Bed::new();
     let (network, _) = bed.project.network("operators", "10.113.0.0/24");
     let port = port(&bed, &network, "10.113.0.50", json!({ "device_id": "zun" }));
@@ -121,7 +121,7 @@ fn a_port_that_is_bound_to_this_host_is_borrowed_with_its_hardware_address() {
 }
 
 #[test]
-fn a_port_of_somebody_else_is_refused_and_stays_as_it_is() {
+fn a_foreign_port_is_refused_and_stays_as_it_is() {
     let mut bed = Bed::new();
     let (network, made) = joined(&mut bed, "10.115.0.0/24");
     let vm = json!({ "device_owner": "compute:nova", "device_id": "vm" });
@@ -183,8 +183,8 @@ fn a_named_subnet_is_used() {
     bed.restart();
     let address = bed.any(&requested.id, Some(mac())).unwrap().addr().to_string();
     bed.release(&requested.id, &address);
-    bed.cloud.delete_network(&id, &nobody).unwrap();
-    bed.cloud.release_pool(&requested.id, &nobody).unwrap();
+    bed.cloud.delete_network(&id, &none).unwrap();
+    bed.cloud.release_pool(&requested.id, &none).unwrap();
     bed.is_clean();
     let wrong = PoolSpec { subnet: Some(subnet_id.parse().unwrap()), ..pool("10.118.0.0/24") };
     assert_eq!(bed.cloud.request_pool(&wrong).unwrap_err().kind(), Kind::Invalid);
@@ -227,8 +227,8 @@ fn what_kuryr_made_is_adopted_and_goes() {
         bed.release(&pool, address);
     }
     assert!(bed.ports().is_empty());
-    bed.cloud.release_pool(&pool, &nobody).unwrap();
-    bed.cloud.delete_network(&id, &nobody).unwrap();
+    bed.cloud.release_pool(&pool, &none).unwrap();
+    bed.cloud.delete_network(&id, &none).unwrap();
     bed.is_clean();
     assert!(bed.cloud.network(&id).unwrap().is_none());
 }

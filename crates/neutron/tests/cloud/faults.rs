@@ -4,7 +4,7 @@
 use engine::port::Cloud;
 use tests::fault_proxy::Fault;
 
-use crate::bed::{Bed, mac, nobody};
+use crate::bed::{Bed, mac, none};
 
 /// The requests that change something, by method and beginning of their path.
 const CHANGES: [(&str, &str); 9] = [
@@ -42,11 +42,11 @@ fn survives(bed: &Bed, method: &str, path: &str, fault: Fault) {
     let mac = mac();
     let address = insist(|| bed.any(&pool, Some(mac))).addr();
     assert_eq!(bed.ports().len(), 1, "{reported}");
-    insist(|| bed.cloud.release_address(&pool, address, &nobody));
+    insist(|| bed.cloud.release_address(&pool, address, &none));
     assert_eq!(bed.ports().len(), 0, "{reported}");
-    insist(|| bed.cloud.release_address(&pool, gateway, &nobody));
-    insist(|| bed.cloud.release_pool(&pool, &nobody));
-    insist(|| bed.cloud.delete_network(&id, &nobody));
+    insist(|| bed.cloud.release_address(&pool, gateway, &none));
+    insist(|| bed.cloud.release_pool(&pool, &none));
+    insist(|| bed.cloud.delete_network(&id, &none));
     assert_eq!(bed.proxy.pending(), 0, "{reported} never happened");
     bed.is_clean();
 }

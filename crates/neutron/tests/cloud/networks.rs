@@ -3,7 +3,7 @@
 use engine::port::{Cloud, CloudNetwork};
 use model::{Kind, LinkKind};
 
-use crate::bed::{Bed, id, mac, nobody, plan, subnet};
+use crate::bed::{Bed, id, mac, none, plan, subnet};
 
 #[test]
 fn a_network_has_kuryrs_names_and_tags() {
@@ -40,9 +40,9 @@ fn a_repeated_create_changes_nothing() {
     assert_eq!(bed.cloud.create_network(&made.plan).unwrap().wiring, made.network.wiring);
     let changes = bed.project.everything().changes(&before);
     assert!(changes.is_empty(), "{changes:#?}");
-    bed.cloud.delete_network(&made.id, &nobody).unwrap();
-    bed.cloud.delete_network(&made.id, &nobody).unwrap();
-    bed.cloud.release_pool(&made.pool, &nobody).unwrap();
+    bed.cloud.delete_network(&made.id, &none).unwrap();
+    bed.cloud.delete_network(&made.id, &none).unwrap();
+    bed.cloud.release_pool(&made.pool, &none).unwrap();
     bed.is_clean();
 }
 
@@ -54,8 +54,8 @@ fn ids_of_swarms_are_short() {
     let subnets = vec![subnet("10.122.0.0/24", "10.122.0.1".parse().unwrap())];
     bed.cloud.create_network(&CloudNetwork { subnets, ..plan(&id) }).unwrap();
     assert!(bed.cloud.network(&id).unwrap().is_some());
-    bed.cloud.release_pool(&pool, &nobody).unwrap();
-    bed.cloud.delete_network(&id, &nobody).unwrap();
+    bed.cloud.release_pool(&pool, &none).unwrap();
+    bed.cloud.delete_network(&id, &none).unwrap();
     bed.is_clean();
 }
 
@@ -69,7 +69,7 @@ fn engines_may_have_their_own_addresses() {
     let subnet = bed.project.only("subnets", "");
     assert_eq!(subnet["cidr"], "10.123.0.0/24");
     assert!(subnet["subnetpool_id"].is_null());
-    bed.cloud.delete_network(&id, &nobody).unwrap();
+    bed.cloud.delete_network(&id, &none).unwrap();
     bed.is_clean();
 }
 
@@ -93,7 +93,7 @@ fn a_network_that_cannot_be_made_leaves_nothing() {
     let refused = bed.cloud.create_network(&plan).unwrap_err();
     assert_eq!(refused.status(), Some(409), "{refused}");
     assert!(bed.project.list("networks", "").is_empty());
-    bed.cloud.release_pool(&pool, &nobody).unwrap();
+    bed.cloud.release_pool(&pool, &none).unwrap();
     bed.is_clean();
 }
 
@@ -113,10 +113,10 @@ fn a_network_goes_before_or_after_its_pool() {
     for pool_first in [true, false] {
         let made = bed.network("10.127.0.0/24");
         if pool_first {
-            bed.cloud.release_pool(&made.pool, &nobody).unwrap();
+            bed.cloud.release_pool(&made.pool, &none).unwrap();
         }
-        bed.cloud.delete_network(&made.id, &nobody).unwrap();
-        bed.cloud.release_pool(&made.pool, &nobody).unwrap();
+        bed.cloud.delete_network(&made.id, &none).unwrap();
+        bed.cloud.release_pool(&made.pool, &none).unwrap();
         bed.is_clean();
     }
 }

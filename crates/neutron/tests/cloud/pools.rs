@@ -4,7 +4,7 @@ use engine::port::{Cloud, CloudNetwork, PoolSpec};
 use model::{Family, Kind};
 use serde_json::json;
 
-use crate::bed::{Bed, id, mac, no_pool, nobody, plan, pool, reported, subnet};
+use crate::bed::{Bed, id, mac, no_pool, none, plan, pool, reported, subnet};
 
 #[test]
 fn every_request_gets_a_pool_of_its_own() {
@@ -16,8 +16,8 @@ fn every_request_gets_a_pool_of_its_own() {
     let listed = bed.project.list("subnetpools", "name=kuryrPool-10.80.0.0/24");
     assert_eq!(listed.len(), 8);
     for pool in pools {
-        bed.cloud.release_pool(&pool, &nobody).unwrap();
-        bed.cloud.release_pool(&pool, &nobody).unwrap();
+        bed.cloud.release_pool(&pool, &none).unwrap();
+        bed.cloud.release_pool(&pool, &none).unwrap();
     }
     bed.is_clean();
 }
@@ -89,9 +89,9 @@ fn default_pools_are_divided_and_stay() {
     assert_eq!(full.kind(), Kind::Exhausted, "{full}");
     for (id, four, six) in made {
         for pool in [four, six] {
-            bed.cloud.release_pool(&pool.id, &nobody).unwrap();
+            bed.cloud.release_pool(&pool.id, &none).unwrap();
         }
-        bed.cloud.delete_network(&id, &nobody).unwrap();
+        bed.cloud.delete_network(&id, &none).unwrap();
     }
     bed.is_clean();
 }
@@ -107,10 +107,10 @@ fn an_operators_pool_is_shared_and_stays() {
     let spec = PoolSpec { pool: Some(operators.parse().unwrap()), ..pool("10.84.0.0/24") };
     let requested: Vec<_> = (0..2).map(|_| bed.cloud.request_pool(&spec).unwrap().id).collect();
     assert!(requested.iter().all(|id| id.as_str() == operators));
-    bed.cloud.release_pool(&requested[0], &nobody).unwrap();
+    bed.cloud.release_pool(&requested[0], &none).unwrap();
     let tags = bed.project.only("subnetpools", &format!("id={operators}"))["tags"].clone();
     assert!(tags.to_string().contains("kuryr.subnetpool.existing"), "{tags}");
-    bed.cloud.release_pool(&requested[1], &nobody).unwrap();
+    bed.cloud.release_pool(&requested[1], &none).unwrap();
     bed.is_clean();
     let elsewhere = PoolSpec { net: Some("10.85.0.0/24".parse().unwrap()), ..spec };
     assert_eq!(bed.cloud.request_pool(&elsewhere).unwrap_err().kind(), Kind::Invalid);
@@ -123,9 +123,9 @@ fn what_is_not_ours_is_not_deleted() {
     let with = json!({"name": "operators", "prefixes": ["10.86.0.0/24"], "default_prefixlen": 24});
     let pool = bed.project.create("subnetpool", with);
     bed.start_from_here();
-    bed.cloud.release_pool(&pool["id"].as_str().unwrap().parse().unwrap(), &nobody).unwrap();
+    bed.cloud.release_pool(&pool["id"].as_str().unwrap().parse().unwrap(), &none).unwrap();
     bed.cloud
-        .release_pool(&"0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse().unwrap(), &nobody)
+        .release_pool(&"0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse().unwrap(), &none)
         .unwrap();
     bed.is_clean();
 }
@@ -149,8 +149,8 @@ fn any_address_is_of_the_part() {
     for address in given {
         bed.release(&requested.id, &address);
     }
-    bed.cloud.delete_network(&id, &nobody).unwrap();
-    bed.cloud.release_pool(&requested.id, &nobody).unwrap();
+    bed.cloud.delete_network(&id, &none).unwrap();
+    bed.cloud.release_pool(&requested.id, &none).unwrap();
     bed.is_clean();
     let outside = PoolSpec { part: Some("10.90.0.0/24".parse().unwrap()), ..pool("10.87.0.0/16") };
     assert_eq!(bed.cloud.request_pool(&outside).unwrap_err().kind(), Kind::Invalid);

@@ -28,7 +28,7 @@ fn unshare() {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("root may unshare");
 }
 
-/// A container: a thread that keeps a namespace until it is told to end.
+/// A container: a thread that keeps a namespace until it is stopped.
 pub(crate) struct Container {
     path: PathBuf,
     end: Option<mpsc::Sender<()>>,

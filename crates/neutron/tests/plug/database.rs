@@ -25,9 +25,9 @@ fn bridges_are_looked_up_over_either_transport() {
             assert_eq!(of("br-kernel"), Some(Bridge { datapath: Datapath::Kernel }));
             assert_eq!(of("br-none"), None);
         }
-        let nobody = Ovsdb::connect("tcp:127.0.0.1:1").err().unwrap();
-        assert_eq!(nobody.kind(), Kind::TryAgain);
-        assert!(nobody.to_string().contains("tcp:127.0.0.1:1"), "{nobody}");
+        let refused = Ovsdb::connect("tcp:127.0.0.1:1").err().unwrap();
+        assert_eq!(refused.kind(), Kind::TryAgain);
+        assert!(refused.to_string().contains("tcp:127.0.0.1:1"), "{refused}");
         let nothing = Ovsdb::connect("unix:/nowhere/db.sock").err().unwrap();
         assert_eq!(nothing.kind(), Kind::TryAgain);
     });

@@ -135,7 +135,7 @@ fn a_bridge_may_stand_between() {
 }
 
 #[test]
-fn what_the_switch_cannot_use_is_told() {
+fn what_the_switch_cannot_use_is_reported() {
     isolated(|| {
         let switch = Switch::start();
         let plugging = plugging(switch.database());

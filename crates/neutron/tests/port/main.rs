@@ -115,7 +115,7 @@ impl Rig {
         ports
     }
 
-    /// A port that somebody else made.
+    /// A port that another client made.
     fn foreign(&self, address: &str, owner: &str, device: &str, is_bound: bool) -> PortResource {
         let ip = FixedIp { subnet_id: None, ip_address: Some(address.parse().unwrap()) };
         let new = NewPort {
@@ -160,7 +160,7 @@ fn change(attachment: &mut Attachment, change: impl FnOnce(&mut PortSpec)) {
 }
 
 #[test]
-fn a_port_is_made_told_and_deleted() {
+fn a_port_is_made_reported_and_deleted() {
     let Some(rig) = Rig::new(&["10.77.0.0/24", "fd77::/64"]) else { return };
     let asked = rig.attachment("a");
     let offer = rig.neutron.offer(&asked).unwrap();
@@ -200,13 +200,13 @@ fn a_record_that_knows_no_port_finds_it() {
 #[test]
 fn an_exact_address_is_made_taken_over_or_refused() {
     let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
-    // Docker's own IPAM: nobody made a port.
+    // Docker's own IPAM: no call made a port.
     let first = rig.with_addresses("a", &["10.77.0.9/24"]);
     let own = rig.offered(&first);
     assert_eq!(binding(&own).ownership, Ownership::Own);
     // The same again is the same port.
     assert_eq!(binding(&rig.offered(&first)), binding(&own));
-    // Somebody else's it is not.
+    // Another container's it is not.
     let second = rig.with_addresses("b", &["10.77.0.9/24"]);
     let error = rig.neutron.offer(&second).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict, "{error}");
@@ -228,7 +228,7 @@ fn what_was_bound_for_us_is_used_and_stays() {
     let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
     let theirs = rig.foreign("10.77.0.30", "compute:kuryr", "their-container", true);
     let mut asked = rig.with_addresses("a", &["10.77.0.30/24"]);
-    // Whoever asks for the address alone does not know for whom it was bound.
+    // A caller that asks for the address alone does not know for whom it was bound.
     let error = rig.neutron.offer(&asked).unwrap_err();
     assert!(error.to_string().contains("their-container"), "{error}");
     asked.wiring.link.as_mut().unwrap().mac = Some(theirs.mac_address);
@@ -247,7 +247,7 @@ fn what_was_bound_for_us_is_used_and_stays() {
 }
 
 #[test]
-fn a_port_that_is_nobodys_is_borrowed_by_its_address_and_given_back() {
+fn an_unused_port_is_borrowed_by_its_address_and_given_back() {
     let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
     rig.foreign("10.77.0.32", "", "", false);
     for container in ["a", "b"] {
@@ -388,7 +388,7 @@ fn exposed_ports_are_a_group_of_their_own() {
 }
 
 #[test]
-fn wishes_are_granted_or_named() {
+fn specs_are_granted_or_named() {
     let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
     let mut asked = rig.attachment("a");
     change(&mut asked, |spec| {

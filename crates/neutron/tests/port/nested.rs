@@ -87,7 +87,7 @@ fn addresses_are_allowed_on_the_instances_port_and_no_longer() {
             Vif::Macvlan { parent: parent.clone(), mode: MacvlanMode::Bridge }
         );
     }
-    // Of the last one nobody wrote down how far it came.
+    // How far the last one came was not written down.
     rig.neutron.end(&asked[3]).unwrap();
     for reported in &reported[..3] {
         rig.neutron.end(reported).unwrap();

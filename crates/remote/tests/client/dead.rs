@@ -18,7 +18,7 @@ fn fine(_: &str, _: usize) -> Act {
 }
 
 #[test]
-fn who_is_not_installed_is_told_with_where_he_was_looked_for() {
+fn a_missing_plugin_is_reported_with_the_places_that_were_searched() {
     let scene = Scene::new();
     let begin = Instant::now();
     let failed = scene.plugins(TIMEOUT).call(&p(), &leave()).unwrap_err();
@@ -53,8 +53,8 @@ fn the_dead_fail_at_once_after_the_first_time() {
 #[test]
 fn a_new_description_is_tried_at_once() {
     let scene = Scene::new();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    std::fs::write(scene.at("etc/p.spec"), format!("tcp://{nobody}")).unwrap();
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    std::fs::write(scene.at("etc/p.spec"), format!("tcp://{unused}")).unwrap();
     let plugins = scene.plugins(TIMEOUT);
     for _ in 0..2 {
         assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::TryAgain);
@@ -116,7 +116,7 @@ fn who_was_removed_is_missed_once() {
 }
 
 #[test]
-fn a_description_that_is_of_no_use_is_told_at_once() {
+fn a_description_that_is_of_no_use_is_reported_at_once() {
     let scene = Scene::new();
     std::fs::write(scene.at("etc/p.spec"), "nowhere").unwrap();
     let begin = Instant::now();

@@ -68,7 +68,7 @@ fn unusable_descriptions_are_named() {
 }
 
 #[test]
-fn who_names_no_authority_trusts_everybody_and_is_told() {
+fn a_description_without_an_authority_trusts_all_and_is_reported() {
     let scene = Scene::new();
     let found = |text: &str| {
         std::fs::write(scene.at("etc/p.json"), text).unwrap();

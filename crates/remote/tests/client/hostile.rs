@@ -52,7 +52,7 @@ fn what_has_no_end_is_cut_off() {
 }
 
 #[test]
-fn slow_answers_end_with_the_callers_patience() {
+fn slow_answers_end_with_the_callers_timeout() {
     // The slow answer is whole after two seconds.
     let timeout = Duration::from_secs(1);
     let slow = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";

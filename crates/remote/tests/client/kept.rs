@@ -136,7 +136,7 @@ fn who_says_so_or_speaks_unasked_is_not_asked_again_on_it() {
         let text = String::from_utf8(answer).unwrap();
         text.replace("Content-Length", "Connection: close\r\nContent-Length").into_bytes()
     };
-    let unasked = |answer: Vec<u8>| [answer, said(200, r#"{"Err":"nobody asked"}"#)].concat();
+    let unasked = |answer: Vec<u8>| [answer, said(200, r#"{"Err":"no call"}"#)].concat();
     let old = |answer: Vec<u8>| [&b"HTTP/1.0"[..], &answer[8..]].concat();
     for change in [closing as fn(Vec<u8>) -> Vec<u8>, unasked, old] {
         let brought = three(move |stream, answer| write(stream, &change(answer)));

@@ -1,4 +1,4 @@
-//! Third-party plugins, as we call them: our own server's, and ones that nobody should have.
+//! Third-party plugins, as we call them: our own server's, and broken ones.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod dead;

@@ -1,4 +1,4 @@
-//! A plugin that does what it is told, also what no plugin should do.
+//! A plugin that does what the test says, also what no plugin should do.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -107,7 +107,7 @@ impl Scene {
         Plugins::new(self.places(), timeout)
     }
 
-    /// The same of another process, as far as can be told from here.
+    /// The same of another process, as far as this one can show it.
     pub(crate) fn process(&self) -> Plugins {
         self.plugins(Duration::from_secs(20)).noting(self.at("notes"))
     }
@@ -203,7 +203,7 @@ pub(crate) fn any_address() -> Call {
     })
 }
 
-/// A file that nobody listens on any more.
+/// A socket's file on which no process listens any more.
 pub(crate) fn dead_socket(path: &Path) {
     let _ = std::fs::remove_file(path);
     drop(UnixListener::bind(path).unwrap());

@@ -188,6 +188,6 @@ fn the_untrusted_get_no_request() {
     std::fs::write(scene.at("other.pem"), authority().pem()).unwrap();
     assert!(fails(&ours("other.pem"), "localhost").contains("certificate"));
     // The server does not want to talk to us.
-    let nobody = serde_json::json!({ "CAFile": scene.at("ca.pem") });
-    assert!(fails(&nobody, "localhost").contains("does not answer"));
+    let refused = serde_json::json!({ "CAFile": scene.at("ca.pem") });
+    assert!(fails(&refused, "localhost").contains("does not answer"));
 }

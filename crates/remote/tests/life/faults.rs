@@ -127,7 +127,7 @@ impl Random {
     }
 }
 
-/// Carries on as often as whoever carries on is killed.
+/// Carries on as often as the process is killed.
 fn at_last(what: impl Fn()) {
     while catch_unwind(AssertUnwindSafe(&what)).is_err() {}
 }
@@ -181,7 +181,7 @@ fn ten_thousand_rounds_with_failures_leave_nothing() {
 }
 
 #[test]
-fn a_pool_that_nobody_can_name_is_told_until_it_is_forgotten() {
+fn a_pool_without_a_known_name_is_reported_until_it_is_forgotten() {
     let rig = Rig::new();
     rig.plugin.fail(|_, call| matches!(call, Call::RequestPool(_)).then_some(Fault::AnswerLost));
     let mut network = network("n1", vec![RemotePool::any(Family::V4)]);
@@ -192,7 +192,7 @@ fn a_pool_that_nobody_can_name_is_told_until_it_is_forgotten() {
     assert_eq!(pending.len(), 1, "{pending:?}");
     assert_eq!(pending[0].dead_end, Some(DeadEnd::Lost));
     assert!(pending[0].what.contains("lost"), "{pending:?}");
-    // It is in nobody's way.
+    // It is in no call's way.
     rig.make(&mut network).unwrap();
     rig.delete(&network);
     assert_eq!(rig.remote.write_off().unwrap(), pending);
@@ -201,7 +201,7 @@ fn a_pool_that_nobody_can_name_is_told_until_it_is_forgotten() {
 }
 
 #[test]
-fn an_address_that_nobody_can_name_goes_with_its_pool() {
+fn an_unknown_address_goes_with_its_pool() {
     let rig = Rig::new();
     let mut network = network("n1", vec![pool("10.1.0.0/24")]);
     rig.make(&mut network).unwrap();
@@ -219,7 +219,7 @@ fn an_address_that_nobody_can_name_goes_with_its_pool() {
 }
 
 #[test]
-fn a_dead_plugin_keeps_nobody_from_detaching() {
+fn a_dead_plugin_keeps_no_container_from_detaching() {
     let mut rig = Rig::new();
     let mut network = network("n1", vec![pool("10.1.0.0/24")]);
     rig.make(&mut network).unwrap();
@@ -230,7 +230,7 @@ fn a_dead_plugin_keeps_nobody_from_detaching() {
     rig.delete(&network);
     let debts: Vec<String> = rig.remote.pending().unwrap().into_iter().map(|d| d.what).collect();
     assert_eq!(debts.len(), 6, "{debts:?}");
-    // Whoever begins at the same place again waits for it.
+    // The next call at the same place waits for it.
     let error = rig.attach(&mut one).unwrap_err();
     assert_eq!(error.kind(), model::Kind::TryAgain, "{error}");
     // The name of the network is free.

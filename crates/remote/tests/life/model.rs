@@ -1,4 +1,4 @@
-//! A network and IPAM driver in memory, strict about what it is asked, that fails when it is told to.
+//! A network and IPAM driver in memory, strict about its calls, that fails when the test says so.
 
 mod words;
 
@@ -20,7 +20,7 @@ pub(crate) enum Fault {
     Dead,
     /// It says no, and does nothing.
     Refused,
-    /// It never saw the call, which nobody can know.
+    /// It never saw the call, which the caller cannot know.
     Lost,
     /// It did it, and its answer is lost.
     AnswerLost,
@@ -329,7 +329,7 @@ impl State {
         let pool = self.pools.get_mut(key).ok_or(unknown("pool"))?;
         pool.references -= 1;
         if pool.references == 0 {
-            // What nobody can name goes with the pool; anything else is given back before.
+            // What no call can name goes with the pool; anything else is released before.
             if pool.addresses.len() > self.lost_choices {
                 let what = format!("ReleasePool {key} with {:?}", pool.addresses);
                 self.violations.push(what);

@@ -175,7 +175,7 @@ fn no_ports_are_published_on_internal_networks_or_without_a_gateway() {
     let mut two = publishing(container(&open, "c1"), 8080, 80);
     let joined = rig.attach(&mut two).unwrap();
     assert!(!rig.plugin.log().contains(&"Program".to_owned()));
-    // Nobody else would publish them.
+    // No other program would publish them.
     assert!(joined.kernel.wiring.publish.is_some());
     rig.detach(&two);
     rig.delete(&open);

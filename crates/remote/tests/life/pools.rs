@@ -55,7 +55,7 @@ fn a_wanted_address_is_of_the_pool_that_contains_it() {
     assert_eq!(rig.plugin.log()[0], "RequestAddress 10.2.0.99 Endpoint");
     let mut same = wanting(container(&network, "c2"), "10.2.0.99");
     assert_eq!(rig.attach(&mut same).unwrap_err().kind(), Kind::Conflict);
-    // Whoever was refused gave nothing back.
+    // The refused call released nothing.
     assert!(rig.plugin.state().pools.values().any(|pool| pool.addresses.len() == 2));
     let mut none = wanting(container(&network, "c3"), "10.3.0.1");
     assert_eq!(rig.attach(&mut none).unwrap_err().kind(), Kind::Invalid);
@@ -80,7 +80,7 @@ fn pools_that_overlap_with_the_host_are_held_until_a_good_one_is_found() {
         "RequestAddress Gateway",
     ];
     assert_eq!(rig.plugin.log(), expected);
-    // A pool that somebody named is his business.
+    // The operator ends a pool that he named.
     let mut named = crate::rig::network("n2", vec![pool("10.9.0.0/24")]);
     named.ipam = rig.remote.request(&named, &|| panic!("asked")).unwrap();
     for network in [&network, &named] {

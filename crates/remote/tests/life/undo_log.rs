@@ -25,7 +25,7 @@ fn attached() -> (Rig, model::Network, model::Attachment) {
 }
 
 #[test]
-fn after_a_reboot_endpoints_are_owed_and_networks_live_on() {
+fn after_a_reboot_endpoints_are_pending_and_networks_live_on() {
     let (mut rig, network, mut one) = attached();
     rig.plugin.log();
     rig.restart("boot-2");
@@ -79,7 +79,7 @@ fn half_a_line_of_a_killed_writer_is_no_matter() {
 }
 
 #[test]
-fn what_cannot_be_read_is_put_aside_and_told() {
+fn what_cannot_be_read_is_put_aside_and_reported() {
     let (rig, network, mut one) = attached();
     let held = rig.directory.path().join("ledger/held");
     let log_file = rig.pages().into_iter().find(|log_file| log_file.contains("endpoint-")).unwrap();
@@ -159,7 +159,7 @@ fn containers_on_one_network_do_not_meet() {
 #[test]
 fn an_address_whose_release_was_lost_is_not_taken_from_its_next_holder() {
     let (rig, network, one) = attached();
-    // The plugin gives it back, and nobody learns that.
+    // The plugin releases it, and the answer is lost.
     rig.plugin.fail(|_, call| matches!(call, Call::ReleaseAddress(_)).then_some(Fault::AnswerLost));
     rig.detach(&one);
     rig.plugin.work();
@@ -194,7 +194,7 @@ fn pauses_between_tries_grow() {
 }
 
 #[test]
-fn hosts_are_told_to_drivers_that_span_them() {
+fn hosts_are_reported_to_drivers_that_span_them() {
     let rig = Rig::new();
     let driver = "plug".parse().unwrap();
     let node = libnetwork::Node { address: "10.0.0.1".parse().unwrap(), bind: None, own: true };
@@ -242,7 +242,7 @@ fn a_sandbox_has_a_name_as_dockers_while_it_is_joined() {
         rig.retry();
         assert_eq!(names(&rig), Vec::<std::path::PathBuf>::new(), "{fault:?}");
     }
-    // Docker's own name is told as it is.
+    // Docker's own name is reported as it is.
     let path = rig.directory.path().join("netns/00000000000f");
     one.sandbox = Some(model::Sandbox { path: path.clone(), inode: 7 });
     rig.attach(&mut one).unwrap();

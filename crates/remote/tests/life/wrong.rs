@@ -19,7 +19,7 @@ fn answering(given: EndpointGiven) -> (Rig, model::Network) {
 }
 
 #[test]
-fn what_was_told_may_not_be_answered() {
+fn what_was_given_may_not_be_answered() {
     let given = EndpointGiven { ipv4: "10.1.0.2/24".parse().ok(), ..EndpointGiven::default() };
     let (rig, network) = answering(given);
     let error = rig.attach(&mut container(&network, "c1")).unwrap_err();

@@ -124,7 +124,7 @@ fn the_followed_firewall_is_named_by_what_was_chosen() {
 }
 
 #[test]
-fn docker_is_told_of_one_packet_and_not_of_two_devices() {
+fn docker_is_named_for_one_packet_and_not_for_two_devices() {
     let of = |packet: &Packet| named(packet, Author::Docker);
     let call = packet(0, Carried::Tcp(80));
     let start = "iptables -I DOCKER-USER -i up0 -o sp-front";
@@ -139,7 +139,7 @@ fn docker_is_told_of_one_packet_and_not_of_two_devices() {
     );
 }
 
-/// Of `outside` nobody knows the address.
+/// The address of `outside` is unknown.
 #[test]
 fn a_destination_that_is_only_supposed_is_any() {
     let of = |by| named_to(&packet(0, Carried::Tcp(80)), by, false);

@@ -87,7 +87,7 @@ fn listen(server: &mut Server<'_>, record: &Attachment) -> (u64, SocketAddr) {
 
 /// A change of rules keeps openings waiting, and nothing else. What is not open is not answered.
 #[test]
-fn what_waits_for_an_opening_keeps_nobody_else_waiting() {
+fn what_waits_for_an_opening_delays_no_other_query() {
     let (go, may) = channel();
     let mut book = Steps::new(Vec::new());
     let shared = (Arc::default(), Arc::new(Held(Mutex::new(may))) as Arc<dyn Gate>);

@@ -23,7 +23,7 @@ fn id(text: &str) -> ResourceId {
 }
 
 #[test]
-fn a_program_is_told_what_kurys_scripts_are_told() {
+fn a_program_gets_what_kuryrs_scripts_get() {
     let directory = tempfile::tempdir().unwrap();
     let given = directory.path().join("said");
     let text = format!("{{ for word; do echo \"<$word>\"; done; env; }} >> {}", given.display());
@@ -60,7 +60,7 @@ fn a_program_is_told_what_kurys_scripts_are_told() {
 }
 
 #[test]
-fn what_a_program_complains_of_is_told() {
+fn what_a_program_complains_of_is_reported() {
     let bindir = bindir("x", "head -c 100000 /dev/zero | tr '\\0' a >&2; exit 3");
     let error = run(Command::new(bindir.path().join("x")), LIMIT).unwrap_err().to_string();
     assert!(error.contains("exit status: 3") && error.contains("aaaa"), "{error}");

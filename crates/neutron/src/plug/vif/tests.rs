@@ -101,7 +101,7 @@ fn functions_of_cards() {
 }
 
 #[test]
-fn what_is_not_bound_is_told() {
+fn what_is_not_bound_is_reported() {
     let refused = |more: Value| reported(more).unwrap_err();
     let failed = refused(json!({ "binding:vif_type": "binding_failed" }));
     assert!(failed.kind() == Kind::TryAgain && failed.to_string().contains("host node1"));

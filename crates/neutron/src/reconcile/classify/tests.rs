@@ -83,7 +83,7 @@ fn what_anybody_knows_is_known() {
 }
 
 #[test]
-fn the_rest_is_nobodys() {
+fn the_rest_has_no_owner() {
     let facts = Facts { is_asked: true, ..Facts::default() };
     let stock = format!("spoke:node:stock-{}", "0".repeat(32));
     for (changes, expected) in [
