@@ -58,7 +58,7 @@ esac
 exit 0
 "##;
 
-/// Somebody's chained plugin: it needs what those before it in its list have made.
+/// A third party's chained plugin: it needs what those before it in its list have made.
 #[test]
 fn a_list_brings_who_comes_before() {
     let world = World::new(&Plugins::subject());
@@ -92,7 +92,7 @@ fn a_list_brings_who_comes_before() {
     assert_eq!(world.try_sh("ls /var/lib/cni/networks/kit").stdout, "");
 }
 
-/// The bridge plugin, with somebody in between who lies as $LIE says.
+/// The bridge plugin, with a program in between that lies as $LIE says.
 const LIAR: &str = r##"#!/bin/bash
 real() { /opt/cni/bin/bridge; }
 refuse() { echo '{"cniVersion":"1.0.0","code":'$1',"msg":"no"}'; exit 1; }

@@ -1,4 +1,4 @@
-//! Drivers that nobody here wrote.
+//! Third-party drivers.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ fn kuryr_is_what_it_is_known_for() {
     let _kuryr = Kuryr::start(&world, &format!("http://127.0.0.1:{PORT}"), &host);
     let cases = "--only handshake --only unknown --only address-spaces --only network";
     let verdicts = test(&world, &format!("upstream --no-interfaces {cases}"));
-    // The same network again becomes a second one, which nobody can delete.
+    // The same network again becomes a second one, which no call can delete.
     assert_eq!(names(&verdicts, "fail"), ["network-create-repeated"], "{verdicts:#?}");
     // What is gone is an error, which engines bear.
     assert!(ended(&verdicts, "warn").contains_key("unknown-endpoint"), "{verdicts:#?}");

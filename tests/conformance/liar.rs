@@ -1,5 +1,5 @@
-//! A driver that is wrong in one way at a time: the one that Spoke serves, with somebody in between
-//! who lies. Each lie must be found by the case that is about it.
+//! A driver that is wrong in one way at a time: the one that Spoke serves, with a program in between
+//! that lies. Each lie must be found by the case that is about it.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -156,7 +156,7 @@ const KEPT: [(&str, &str); 4] = [
     ("network-life", "NetworkDriver.DeleteNetwork"),
 ];
 
-/// Somebody between the kit and the driver.
+/// A program between the kit and the driver.
 struct Liar {
     driver: PathBuf,
     lie: Mutex<(Option<Lie>, Option<&'static str>)>,
@@ -305,8 +305,8 @@ fn one_cause_is_one_failure() {
 #[test]
 fn who_does_not_answer_is_no_plugin() {
     let world = World::new(&Plugins::subject());
-    let nobody = plugin(&world, "test /run/nobody.sock");
-    assert_eq!(nobody.status, 75, "{}", nobody.stderr);
+    let absent = plugin(&world, "test /run/absent.sock");
+    assert_eq!(absent.status, 75, "{}", absent.stderr);
     let unknown = plugin(&world, "test nobody");
     assert_eq!(unknown.status, 3, "{}", unknown.stderr);
     let listed = plugin(&world, "test --list").stdout;

@@ -13,7 +13,7 @@ fn what_we_serve_violates_nothing() {
     // The reference says that a pool may be asked for twice; Docker's own driver and ours refuse
     // what is another network's.
     assert_eq!(names(&verdicts, "warn"), ["pool-repeated"]);
-    // It is no driver of swarm's scope, and nobody restarts it here.
+    // It is no driver of swarm's scope, and no test restarts it here.
     assert_eq!(names(&verdicts, "skipped"), ["ipam-restart", "restart", "swarm-allocate"]);
     assert!(names(&verdicts, "pass").len() > 60, "{verdicts:#?}");
 }

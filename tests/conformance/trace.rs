@@ -10,7 +10,7 @@ use tests::{Plugins, Serve, World};
 
 use crate::{ended, names, plugin, test};
 
-/// A `spoke plugin` that serves until it is told to stop.
+/// A `spoke plugin` that serves until it is stopped.
 struct Serving(Child);
 
 impl Serving {
@@ -20,7 +20,7 @@ impl Serving {
         let child = command.arg("plugin").args(arguments).spawn().expect("it starts");
         let deadline = Instant::now() + Duration::from_secs(30);
         while !world.path(socket).exists() {
-            assert!(Instant::now() < deadline, "nobody listens at {socket}");
+            assert!(Instant::now() < deadline, "no process listens at {socket}");
             std::thread::sleep(Duration::from_millis(10));
         }
         Self(child)
@@ -87,7 +87,7 @@ fn what_was_said_is_written_down_and_can_be_said_again() {
         &[
             "record",
             "--plugin",
-            "/run/nobody.sock",
+            "/run/absent.sock",
             "--socket",
             "/run/tap2.sock",
             "--out",

@@ -36,10 +36,10 @@ fn what_a_chain_made_is_shown_once() {
         let ports = bed.json(&format!("ps -o json {network}"))[0]["ports"].clone();
         assert_eq!(ports[0]["host_port"], 8080, "{ports}");
         assert_eq!(ports.as_array().map(Vec::len), Some(1), "{ports}");
-        // Whoever asks for it by the name in the book sees it.
+        // A caller that asks for it by the name in the book sees it.
         let inner = if network == "listed" { "listed.plugins" } else { "listed" };
         assert_eq!(shown(inner)[0][1..], [inner.to_owned(), "bridge".to_owned()]);
-        // Somebody else with the same name elsewhere is not a part of it.
+        // Another container with the same name elsewhere is not a part of it.
         bed.spoke("network connect other two --container one");
         assert_eq!(shown("other").len(), 1);
         assert!(shown("").iter().any(|row| row[1] == "other"));

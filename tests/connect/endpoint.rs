@@ -10,7 +10,7 @@ const REBOOT: &str = "
     for link in $(ip -o link show type bridge | cut -d : -f 2); do ip link del $link; done
     nft flush ruleset";
 
-/// Exit code and what is told.
+/// Exit code and what is printed.
 #[track_caller]
 fn fails(bed: &Bed, command: &str, status: i32, words: &[&str]) {
     let answer = bed.world.try_sh(&format!("{SPOKE} {command}"));
@@ -89,7 +89,7 @@ fn a_reboot_takes_no_endpoint() {
     for name in ["one", "two"] {
         bed.world.netns(name);
     }
-    // Nobody has looked yet, and nobody else gets the address.
+    // No repair has run yet, and no other container gets the address.
     bed.spoke("network connect front two");
     let shown = bed.json("endpoint ls -o json");
     assert_eq!(shown.as_array().unwrap().len(), 2, "what was connected is gone: {shown}");

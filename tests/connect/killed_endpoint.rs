@@ -48,13 +48,13 @@ fn each(step: usize) {
         let line = format!("{} {SPOKE} {}", moment.kill().join(" "), STEPS[step]);
         let answer = bed.world.try_sh(&line);
         killed += usize::from(answer.status == 137);
-        // Every other time somebody looks in between.
+        // Every other time a repair runs in between.
         if number % 2 == 0 {
             bed.spoke("gc");
         }
         let at = format!("{}, killed before {moment}: {answer:?}", STEPS[step]);
         let answer = bed.world.try_sh(&format!("{SPOKE} {}", STEPS[step]));
-        // It may have been done before it was told.
+        // It may have been done before it was reported.
         let is_done = step == 0 && answer.status == 4 || step == 3 && answer.status == 3;
         assert!(answer.status == 0 || is_done, "{at}; then {answer:?}");
         is_so(&bed, step, &at);

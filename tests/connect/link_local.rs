@@ -1,4 +1,4 @@
-//! Addresses that nobody hands out.
+//! Addresses that no pool has.
 
 use crate::bed::Bed;
 
@@ -16,7 +16,7 @@ fn an_interface_has_them_besides() {
         shown,
         [&serde_json::json!(["169.254.7.2"]), &serde_json::json!(["169.254.7.1", "fe80::7"])]
     );
-    // They are nobody's names.
+    // They have no names.
     assert!(!bed.world.sh("cat /etc/netns/*/hosts").contains("169.254"));
     bed.spoke("network disconnect front web");
     assert!(!bed.world.sh("ip -n web -o address show").contains("169.254"));

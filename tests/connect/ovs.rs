@@ -114,7 +114,7 @@ fn what_cannot_be_is_said() {
         let said = bed.world.try_sh(&command);
         assert_eq!((said.status, said.stderr.contains(word)), (status, true), "{said:?}");
     }
-    // Somebody else's port has the name.
+    // Another program's port has the name.
     bed.spoke("network connect ten a");
     let end = switch.ports().pop().unwrap();
     bed.spoke("network disconnect ten a");

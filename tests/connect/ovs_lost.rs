@@ -43,7 +43,7 @@ fn ports_of_an_earlier_boot_go() {
     assert_eq!(switch.ports(), left, "a dry run");
     bed.spoke("gc");
     let left = switch.ports();
-    assert!(left.contains(&"strange0".to_owned()), "it is somebody else's: {left:?}");
+    assert!(left.contains(&"strange0".to_owned()), "it is another program's: {left:?}");
     assert_eq!(left.len(), 2, "the living one stays: {left:?}");
     assert!(!left.iter().any(|port| ended.contains(port)), "{left:?}");
     bed.world.sh(&format!("{SPOKE} network disconnect ten c"));
@@ -66,9 +66,9 @@ fn a_port_that_others_take_out_comes_back() {
     for port in &whole {
         switch.vsctl(&format!("del-port br-int {port}"));
     }
-    let told = bed.world.try_sh(&format!("{SPOKE} doctor"));
-    let is_told = told.stdout.contains("not on bridge br-int any more: a, b");
-    assert!(told.status != 0 && is_told, "{told:?}");
+    let doctor = bed.world.try_sh(&format!("{SPOKE} doctor"));
+    let is_reported = doctor.stdout.contains("not on bridge br-int any more: a, b");
+    assert!(doctor.status != 0 && is_reported, "{doctor:?}");
     let serve = Serve::start(&bed.world, &[]);
     for port in &whole {
         switch.vsctl(&format!("wait-until interface {port} ofport>0"));

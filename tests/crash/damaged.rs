@@ -1,4 +1,4 @@
-//! A damaged record of a running container, or of a network: everybody else goes on, it is told, nothing of
+//! A damaged record of a running container, or of a network: all others go on, it is reported, nothing of
 //! the container is taken away, and no removal of it claims to have worked.
 
 use tests::World;
@@ -23,7 +23,7 @@ const FAULTS: [&str; 3] =
     ["head -c 20 $at >/tmp/half; cat /tmp/half >$at", ": >$at", "rm $at; mkdir $at"];
 
 #[test]
-fn one_damaged_record_stops_nobody_else() {
+fn one_damaged_record_stops_no_other() {
     let world = world();
     let put =
         format!("mkdir -p /etc/cni/net.d; cat >/etc/cni/net.d/hurt.conflist <<'E'\n{NETWORK}\nE");

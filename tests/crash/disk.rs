@@ -142,8 +142,8 @@ fn collected(world: &World, _: &Bed<'_>) {
     world.sh("ip netns add c1");
 }
 
-/// Whoever else has something taken away hears it, too: `spoke network disconnect`, Podman's teardown, and
-/// whoever has addresses of host-local alone.
+/// Other callers hear of what is removed, too: `spoke network disconnect`, Podman's teardown, and
+/// a plugin that has addresses of host-local alone.
 #[test]
 fn everybody_hears_that_something_is_still_taken() {
     let world = world();

@@ -136,7 +136,7 @@ fn the_first_add_of_all() {
     assert!(killed * 10 > moments.len() * 9);
 }
 
-/// The same ADD once more. It is refused only where the result was told, however complete all is.
+/// The same ADD once more. It is refused only where the result was reported, however complete all is.
 fn again(bed: &Bed<'_>, at: usize, last: Option<&Value>, after: &str) {
     let held = bed.held();
     let attached = attached(bed);

@@ -1,4 +1,4 @@
-//! A network that plugins make: SIGKILL of whoever calls them, while one may still be at work.
+//! A network that plugins make: SIGKILL of the process that calls them, while one may still be at work.
 
 use serde_json::{Value, json};
 use tests::{Plugins, World};

@@ -1,4 +1,4 @@
-//! Somebody takes away what the daemon puts back, whenever it is there again.
+//! Another program removes what the daemon puts back, whenever it is there again.
 
 use std::process::Child;
 
@@ -49,8 +49,8 @@ fn a_rival_is_answered_less_and_less_often() {
     ok(&cni.add(&list));
     world.sh("nft list table inet spoke | grep -q 8080");
     let rival = Rival::start(&world);
-    // The first one was there before; five come back at once, then after 1, 2 and 4 seconds. Whoever is
-    // removed while it is made anew is there twice.
+    // The first one was there before; five come back at once, then after 1, 2 and 4 seconds. A table
+    // that is removed while it is made anew is there twice.
     world.sh("timeout 60 sh -c 'until [ $(wc -l </tmp/removed) -ge 9 ]; do sleep 0.1; done'");
     let removed = world.sh("head -9 /tmp/removed");
     let removed: Vec<u64> = removed.lines().map(|line| line.parse().unwrap()).collect();

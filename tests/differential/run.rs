@@ -18,7 +18,7 @@ const EVERYWHERE: &[Differs] = &[
         lines: &[" group "],
     },
     Differs {
-        why: "where we make the host forward, it forwards for nobody else",
+        why: "where we make the host forward, it forwards for no other link",
         lines: &["host nft table inet spoke_transit", "/conf/lo/forwarding = "],
     },
     Differs {
@@ -188,7 +188,7 @@ fn perform(world: &World, cni: &mut Cni<'_>, row: &Row, step: &Step) -> Vec<Answ
 }
 
 /// Deletes a namespace; returns when the kernel has removed what was in it. That is one piece of work
-/// under RTNL, which whoever looks at links next waits for: it has begun when the other end of a link
+/// under RTNL, which the next reader of links waits for: it has begun when the other end of a link
 /// into the namespace is gone.
 fn delete_netns(world: &World, name: &str) {
     world.sh(&format!(

@@ -11,7 +11,7 @@ const SPOKE: &str = "/opt/cni/bin/spoke";
 #[track_caller]
 fn says_where_it_is(world: &World, plugin: &Value, version: &str) {
     let mut cni = Cni::container(world, "c1");
-    // Another way to say it: it is told as it was said.
+    // Another way to say it: it is reported as it was given.
     cni.netns = format!("/run/netns/../netns/{}", cni.container);
     let list = json!({"cniVersion": version, "name": "net", "plugins": [plugin]});
     let answer = cni.add(&list).remove(0);

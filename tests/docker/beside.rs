@@ -86,7 +86,7 @@ fn differences(
         scenario.differs.iter().map(|(what, theirs, ours)| (*what, (*theirs, *ours))).collect();
     assert!(theirs.keys().eq(ours.keys()), "{}: not the same was asked", scenario.name);
     let unknown = known.keys().filter(|what| !theirs.contains_key(**what));
-    let unknown = unknown.map(|what| format!("{}: {what}: nobody asked", scenario.name));
+    let unknown = unknown.map(|what| format!("{}: {what}: not compared", scenario.name));
     let compared = theirs.iter().filter_map(|(what, theirs)| {
         let ours = ours.get(what)?;
         let expected = known.get(what.as_str()).copied();

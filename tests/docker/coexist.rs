@@ -90,7 +90,7 @@ fn dockers_networks_stay_dockers_28_5() {
     dockers_networks_stay_dockers(Release::V28_5);
 }
 
-/// Whoever publishes, networks are apart, and both families leave.
+/// Whichever program publishes, networks are apart, and both families leave.
 #[track_caller]
 fn both_modes_promise_the_same(release: Release) {
     let Some(bed) = Bed::new(release) else { return };

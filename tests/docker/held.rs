@@ -27,7 +27,7 @@ fn everybody_sees_published_ports(release: Release) {
         // Packets do not come to the sockets.
         bed.asked("", "127.0.0.1", 8700);
         bed.asked("", "10.84.0.1", 8700);
-        // Nobody can answer there: a client of localhost goes on at once.
+        // No server can answer there: a client of localhost goes on at once.
         let six = bed.world().sh("timeout 5 bash -c 'exec 3<>/dev/tcp/::1/8700' 2>&1 || true");
         assert!(six.contains("refused"), "{six}");
         if life == 0 {
@@ -40,7 +40,7 @@ fn everybody_sees_published_ports(release: Release) {
     bed.run("--name two --network ours -p 8700:80 -p 8701:80/udp");
     bed.remove("two");
     bed.until("docker run --rm -p 8700:80 busybox true");
-    // What somebody took while the daemon was not there is told.
+    // What another process took while the daemon was not there is reported.
     bed.run("--name three --network ours -p 8700:80");
     bed.serve.kill();
     bed.engine.world().sh(RIVAL);

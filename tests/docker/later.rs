@@ -1,4 +1,4 @@
-//! dockerd starts beside Spoke on a host that forwarded nothing: whoever of them has it forward, the containers on
+//! dockerd starts beside Spoke on a host that forwarded nothing: whichever of them has it forward, the containers on
 //! Docker's own bridge stay shut to strangers.
 
 use tests::{Engine, Plugins, Release, Serve, World};

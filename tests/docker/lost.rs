@@ -1,4 +1,4 @@
-//! Spoke dies, is replaced, or has a crowd before it: nobody notices.
+//! Spoke dies, is replaced, or has a crowd before it: no caller notices.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -63,7 +63,7 @@ fn killed_twelve_times_in_thirty_runs() {
     bed.is_clean();
 }
 
-/// `docker run --rm` of a container that says its address and goes on until it is told to end.
+/// `docker run --rm` of a container that says its address and goes on until it is stopped.
 struct Foreground {
     child: Child,
     input: Option<ChildStdin>,

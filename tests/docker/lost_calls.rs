@@ -18,11 +18,11 @@ const KILLS: u64 = 12;
 /// About as long as a container lives here.
 const LIFE: u64 = 500;
 
-/// A call may have come whose body the daemon had not read: nobody knows it then. And of two calls of one
+/// A call may have come whose body the daemon had not read: it is unknown then. And of two calls of one
 /// method that were lost within the 20 s in which an engine repeats them, one may have been answered
 /// without the daemon's noting that: then a repetition may be of either, and is refused. Both are rare.
 const UNDECIDED: u64 = 2;
-/// What the user is told of that.
+/// What the user reads of that.
 const UNREAD: &str = "try again: spoke serve was restarted while it worked on this call";
 
 /// Docker makes about so many calls for it.
@@ -119,7 +119,7 @@ fn open(calls: &Path) -> Vec<File> {
 }
 
 /// Whether the daemon works on the call of a slot. One whose body is not read yet has the length zero
-/// at the end of its slot's head: nobody works on it, and nobody can know it afterwards. One that an
+/// at the end of its slot's head: no thread works on it, and it is unknown afterwards. One that an
 /// earlier life lost has the time of that in the middle.
 fn is_busy(slot: &File) -> bool {
     let mut head = [0; 32];
@@ -160,7 +160,7 @@ fn killed(release: Release, seed: u64) {
         assert_eq!(ran.status, 0, "seed {seed}, run {run}, {moment:?}: {said}\n{}", held.log());
     }
     assert_eq!(killed, KILLS);
-    assert!(undecided <= UNDECIDED, "{undecided} of {KILLS} kills met a call that nobody can know");
+    assert!(undecided <= UNDECIDED, "{undecided} of {KILLS} kills met a call that is unknown");
     drop(held);
     bed.serve = Serve::start(bed.engine.world(), &[]);
     let endpoints = bed.engine.get("/networks/front")["Containers"].clone();

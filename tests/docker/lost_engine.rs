@@ -17,7 +17,7 @@ fn killed(release: Release, live: bool) {
     let reported = bed.spoke("ps -o json");
 
     bed.engine.kill();
-    assert_eq!(addresses(&bed.spoke("ps -o json")), addresses(&reported), "nobody was told");
+    assert_eq!(addresses(&bed.spoke("ps -o json")), addresses(&reported), "no call was made");
     bed.engine.start(arguments);
     let now = bed.engine.container("one")["State"].clone();
     match live {

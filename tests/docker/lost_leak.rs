@@ -58,7 +58,7 @@ fn fail(mut stream: &UnixStream) -> std::io::Result<bool> {
     Ok(lines > 0)
 }
 
-/// Docker says that all went well, and forgets; the driver was never told.
+/// Docker says that all went well, and forgets; the driver got no call.
 #[track_caller]
 fn deletions_that_failed(release: Release) {
     let Some(mut bed) = Bed::with(release, CONFIG, &[]) else { return };
@@ -79,7 +79,7 @@ fn deletions_that_failed(release: Release) {
     assert!(calls >= 9, "{calls}: Leave, DeleteEndpoint, ReleaseAddress, …");
     bed.serve = Serve::start(bed.engine.world(), &[]);
     let reported = bed.spoke("ipam show");
-    assert!(reported.contains("10.83.1.0/24"), "it was not told: {reported}");
+    assert!(reported.contains("10.83.1.0/24"), "it got no call: {reported}");
     bed.until("! /opt/cni/bin/spoke ipam show | grep -q 10.83.1.0/24");
     bed.until("! /opt/cni/bin/spoke ports | grep -q 8083");
     bed.until(&freed("10.83.0.20"));
@@ -109,7 +109,7 @@ fn deletions_that_failed_28_5() {
     deletions_that_failed(Release::V28_5);
 }
 
-/// That it was told that the reconciler freed something.
+/// That it was reported that the reconciler freed something.
 fn freed(what: &str) -> String {
     format!("/opt/cni/bin/spoke events | grep -q \" freed .*{what}\"")
 }
@@ -147,7 +147,7 @@ fn what_was_begun_and_never_ended() {
     for what in ["10.83.2.30", "10.83.2.31"] {
         bed.until(&freed(what));
     }
-    // It may be that of an engine that is not asked: it is told, and stays.
+    // It may be that of an engine that is not asked: it is reported, and stays.
     assert!(bed.serve.log().contains("lists a network with subnet 10.83.3.0/24"));
     call("IpamDriver.ReleasePool", json!({"PoolID": spare}));
     let events = bed.spoke("events");

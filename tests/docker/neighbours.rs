@@ -35,7 +35,7 @@ pub(crate) const NO_NEIGHBOURS: &str =
 /// What a client in a container sends for a page.
 pub(crate) const GET: &str = "printf 'GET / HTTP/1.0\\r\\n\\r\\n'";
 
-/// What a client in namespace `$1` (`-`: the host's) is told by `$2` at port `$3`.
+/// What a client in namespace `$1` (`-`: the host's) reads from `$2` at port `$3`.
 const ASK: &str = "
 exec 3<>/dev/tcp/$1/$2
 printf 'GET /cgi-bin/who HTTP/1.0\\r\\n\\r\\n' >&3

@@ -272,7 +272,7 @@ fn by_docker(release: Release) {
     assert!(reported.contains("one 0.0.0.0:18400->80/tcp"), "{reported}");
     bed.asked("", "127.0.0.1", 18401);
     bed.asked("", "127.0.0.1", 18400);
-    // Both are shown together, whoever maps them, by the names that are learned from Docker.
+    // Both are shown, whichever program maps them, by the names that are learned from Docker.
     for command in ["ports", "ps"] {
         for (name, port) in [("one", "18400"), ("two", "18401")] {
             bed.until(&format!("/opt/cni/bin/spoke {command} | grep {name} | grep -q {port}"));
@@ -352,7 +352,7 @@ fn two_gateways() {
     bed.is_clean();
 }
 
-/// An engine that was restarted forgets what it told us to publish.
+/// An engine that was restarted forgets what it had us publish.
 #[track_caller]
 fn restarted(release: Release) {
     let live = ["--live-restore"];

@@ -132,7 +132,7 @@ fn made_by_spoke() {
     crowd.is_one_network();
     assert_eq!(bed.end("one", "front", "Gateway"), "10.80.0.1");
     let refused = bed.world().try_sh("/opt/cni/bin/spoke network rm front");
-    assert_ne!(refused.status, 0, "somebody is on it");
+    assert_ne!(refused.status, 0, "a container is on it");
 
     left(&three, &list);
     Podman::run(bed.world(), "rm -f -t 0 two");

@@ -25,9 +25,9 @@ fn run(engine: &Engine, name: &str, network: &str) -> String {
     address.trim().to_owned()
 }
 
-/// What README.md shows as "before": nobody says anything, and two containers have one address.
+/// What README.md shows as "before": no program objects, and two containers have one address.
 #[test]
-fn without_spoke_nobody_notices() {
+fn without_spoke_no_program_notices() {
     let engine = Engine::new(Release::V20_10, &Plugins::reference(), &[]);
     podman(engine.world());
     Podman::run(engine.world(), &format!("network create --subnet {SUBNET} pods"));
@@ -41,7 +41,7 @@ fn without_spoke_nobody_notices() {
 
 /// What README.md shows as "after".
 #[test]
-fn refused_whoever_comes_first() {
+fn refused_whichever_comes_first() {
     let Some(bed) = Bed::new(Release::V20_10) else { return };
     let world = bed.world();
     podman(world);
@@ -101,7 +101,7 @@ fn is_reported(bed: &Bed, words: &[&str], end: impl FnOnce()) {
     assert!(figures.contains("spoke_clashes 0"), "{figures}");
 }
 
-/// Docker's own driver asks nobody.
+/// Docker's own driver asks no other program.
 #[test]
 fn dockers_own_is_reported() {
     let Some(bed) = Bed::new(Release::V20_10) else { return };

@@ -1,4 +1,4 @@
-//! What others do to this host's packet filter is mended at once, and told.
+//! What others do to this host's packet filter is mended at once, and reported.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ done
 echo $((${EPOCHREALTIME/./} - begin))
 ip netns exec client busybox nc -w 1 192.0.2.1 8084 </dev/null"#;
 
-/// Somebody outside of the host, who reaches its published ports.
+/// A client outside of the host, which reaches its published ports.
 pub(crate) const NEIGHBOUR: &str = "
 ip netns add client
 ip link add up0 type veth peer name eth0 netns client
@@ -27,7 +27,7 @@ ip -n client address add 192.0.2.2/24 dev eth0
 ip link set up0 up; ip -n client link set eth0 up";
 
 impl Bed {
-    /// What Prometheus is told.
+    /// What Prometheus reads.
     #[track_caller]
     pub(crate) fn figures(&self) -> String {
         let socket = self.world().path("/run/spoke/metrics.sock");

@@ -48,7 +48,7 @@ pub(crate) fn interfaces(world: &World, zone: &str) -> String {
     world.sh(&format!("firewall-cmd --zone={zone} --list-interfaces")).trim().to_owned()
 }
 
-/// Says something at port 80 in a namespace to whoever connects first.
+/// Says something at port 80 in a namespace to the client that connects first.
 #[track_caller]
 pub(crate) fn listen(world: &World, netns: &str) {
     let listens =
@@ -82,7 +82,7 @@ fn containers_get_out() {
     spoke(&world, "disconnect net one");
     spoke(&world, "rm net");
     assert_eq!(interfaces(&world, "trusted"), "");
-    // Where it is stopped its rules are gone, and nobody is asked.
+    // Where it is stopped its rules are gone, and it is not asked.
     world.sh("firewall-cmd --zone=trusted --list-all; pkill -x firewalld; \
         timeout 20 sh -c 'while nft list table inet firewalld >/dev/null 2>&1; do sleep 0.05; done'");
     spoke(&world, &format!("create --subnet {SUBNET} net"));

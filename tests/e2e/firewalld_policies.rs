@@ -53,7 +53,7 @@ fn outwards(world: &World) -> String {
     listen(world, "lan");
     let heard = ask(world, "one", "192.0.2.2", 80);
     if heard.is_empty() {
-        // Nobody took what it says.
+        // No client took what it says.
         assert_eq!(ask(world, "lan", "127.0.0.1", 80), "hello");
     }
     heard

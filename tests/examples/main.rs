@@ -27,7 +27,7 @@ fn sh(world: &World, script: &str) -> String {
     world.sh(&format!("export PATH={}:$PATH\n{script}", Plugins::MOUNT))
 }
 
-/// The page that a port of the host leads to, as soon as somebody serves it.
+/// The page that a port of the host leads to, as soon as a server is there.
 #[track_caller]
 fn page(world: &World, port: u16) -> String {
     let ask = format!(

@@ -1,4 +1,4 @@
-//! Faults of the packet filter, by whoever.
+//! Faults of the packet filter, by any program.
 
 use crate::bed::{Bed, Fault};
 use crate::faults::{IN, OUT, TO_B};

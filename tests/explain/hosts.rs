@@ -194,7 +194,7 @@ fn faults_of_operators_are_named() {
         ip rule add from 10.70.1.0/24 priority 50 lookup 77; \
         ip route add default via 192.0.3.2 table 77; ip route add 10.70.1.0/24 dev sp-front table 77");
     bed.reaches("a outside 80", OUT);
-    // Nobody answers there, and why cannot be seen.
+    // No host answers there, and why cannot be seen.
     bed.sh("ip -n far address del 192.0.3.2/24 dev eth1; ip neigh del 192.0.3.2 dev up1; \
         ! timeout 10 ping -q -c 1 -W 8 192.0.3.2");
     let (code, found) = bed.explain("a outside 80");

@@ -61,7 +61,7 @@ fn neighbours(world: &World) {
     world.sh("ip netns exec pod busybox httpd -p 80 -h /run");
 }
 
-/// Everybody reaches everybody else, and nobody what does not listen.
+/// Each container reaches each other one, and none what does not listen.
 #[track_caller]
 fn mesh(world: &World, names: &[&str]) {
     let places: Vec<(String, String)> = names.iter().map(|name| place(world, name)).collect();

@@ -70,13 +70,13 @@ pub(crate) fn nothing_gets_out(world: &World, containers: &Containers<'_>) {
     asked_as_spoke_writes(world, agent);
     comes_to(world, containers.mate, MATES, None);
     comes_to(world, agent, SENT, None);
-    nobody_was_misled(world, containers);
+    no_neighbour_was_misled(world, containers);
     comes_to(world, agent, LINK, None);
     has_one_hardware_address(world, agent);
     parts_are_waited_for(world, agent);
     only_that_has_come(world);
-    all_was_told(world);
-    who_forged_is_told(world, agent);
+    all_was_reported(world);
+    who_forged_is_reported(world, agent);
 }
 
 #[track_caller]
@@ -86,9 +86,9 @@ fn hardware_address(world: &World, netns: &str) -> String {
     address.expect("a hardware address").to_owned()
 }
 
-/// To the host and to its neighbour the container has its own addresses, and nobody has those that it made up.
+/// To the host and to its neighbour the container has its own addresses, and no host has those that it made up.
 #[track_caller]
-fn nobody_was_misled(world: &World, containers: &Containers<'_>) {
+fn no_neighbour_was_misled(world: &World, containers: &Containers<'_>) {
     let own = hardware_address(world, containers.agent);
     let bridge = "$(ip -o route show 10.81.1.0/24 | sed 's/.* dev //; s/ .*//')";
     let mate = format!("nsenter --net={} ip neighbour show dev eth0", containers.mate);
@@ -118,15 +118,15 @@ fn has_one_hardware_address(world: &World, netns: &str) {
     }
 }
 
-/// It is not told of the neighbour in whose name it was.
+/// The report does not name the neighbour in whose name it was.
 #[track_caller]
-fn who_forged_is_told(world: &World, netns: &str) {
-    comes_to(world, netns, &[("told", "spoof 10.81.1.8 203.0.113.97 8443", "sent")], None);
-    let told = format!("{SPOKE} denied | grep 203.0.113.97");
-    until(world, &format!("{told} >/tmp/told"));
-    let told = world.sh("cat /tmp/told");
-    assert!(told.contains("agent") && told.contains("own addresses"), "{told}");
-    assert!(!told.contains("mate"), "{told}");
+fn who_forged_is_reported(world: &World, netns: &str) {
+    comes_to(world, netns, &[("reported", "spoof 10.81.1.8 203.0.113.97 8443", "sent")], None);
+    let report = format!("{SPOKE} denied | grep 203.0.113.97");
+    until(world, &format!("{report} >/tmp/report"));
+    let report = world.sh("cat /tmp/report");
+    assert!(report.contains("agent") && report.contains("own addresses"), "{report}");
+    assert!(!report.contains("mate"), "{report}");
 }
 
 /// A host as open as one can be: it goes by the way that a packet names, bridged packets are filtered (as where
@@ -232,7 +232,7 @@ fn only_that_has_come(world: &World) {
 }
 
 #[track_caller]
-fn all_was_told(world: &World) {
+fn all_was_reported(world: &World) {
     let denied: Value =
         serde_json::from_str(&world.sh(&format!("{SPOKE} denied -o json"))).expect("JSON");
     let denied = denied.as_array().expect("a list");

@@ -241,7 +241,7 @@ fn ticks(bed: &Bed) -> u64 {
 }
 
 /// A table that another program owns (`flags owner`) cannot be changed. The daemon goes on to try, without
-/// doing nothing else, and ends when it is told to; when the owner is gone, so is its table, and the fence is
+/// doing nothing else, and ends when it is stopped; when the owner is gone, so is its table, and the fence is
 /// back.
 #[test]
 fn a_repair_that_fails_is_done_again() {

@@ -119,7 +119,7 @@ fn holds_until_it_goes(bed: &Bed) {
     assert_eq!(bed.attempt("free", "tcp 203.0.113.99 443"), "open");
     let left = bed.world.sh("nft list ruleset | grep -c 10.81.5.10 || true");
     assert_eq!(left.trim(), "0");
-    // Nobody has changed the fences. A report would come before the end of this.
+    // No command has changed the fences. A report would come before the end of this.
     bed.spoke("network create --egress none --subnet 10.81.9.0/24 last");
     bed.spoke("egress learn last --for 3s");
     until(&bed.world, &format!("{SPOKE} events | grep -q 'last refuses again'"));
@@ -173,7 +173,7 @@ fn nothing_else_leaves(bed: &Bed) {
             ("tcp 203.0.113.254 8022", "shut"),
             ("tcp 10.81.1.1 8022", "shut"),
             ("ping 10.81.5.1", "shut"),
-            // In the name of those who may, and of nobody.
+            // In the name of those who may, and in that of no container.
             ("tcp 203.0.113.99 443 from=10.81.5.77", "shut"),
             ("tcp 2001:db8:113::99 443 from=fd81:5::77", "shut"),
             ("spoof 10.81.5.11 203.0.113.98 8443", "sent"),
@@ -312,9 +312,9 @@ fn annotated(bed: &Bed) {
     assert!(pod.del(&list).iter().all(Answer::ok));
 }
 
-/// Nobody can say what a damaged record allows: what holds its container stays, also when the daemon comes again.
+/// What a damaged record allows is unknown: what holds its container stays, also when the daemon comes again.
 #[test]
-fn a_damaged_record_opens_nobody() {
+fn a_damaged_record_opens_no_fence() {
     let mut bed = two_of_each();
     bed.spoke("egress set --container free 203.0.113.20:5432");
     let shut = [("tcp 203.0.113.99 443", "shut"), ("tcp 203.0.113.20 5432", "open")];

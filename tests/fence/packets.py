@@ -69,7 +69,7 @@ def returned(source, address, by, how):
         part = struct.pack("!BBHI", 17, 0, 1, 9) + SECRET
         packet = six(source, address, part, 64, 44) if is_six else four(source, address, SECRET, offset=0x2000)
     if how == "options":
-        # Of IPv6 one that nobody knows, and of which the sender is to be told; of IPv4 a damaged one.
+        # Of IPv6 an unknown one, which is to be reported to the sender; of IPv4 a damaged one.
         unknown = bytes([17, 0, 0x9E, 4, 0, 0, 0, 0]) + SECRET
         packet = six(source, address, unknown, 64, 0) if is_six else four(
             source, address, SECRET, options=b"\x07\x40\x04\x00")
@@ -176,7 +176,7 @@ def tagged(source, address, by, tags):
 
 
 def unknown_sender(source, address, by):
-    """A datagram from a hardware address that nobody has."""
+    """A datagram from a hardware address that no device has."""
     return emit(by, four(source, address, SECRET), sender=b"\x02\0\0\0\0\x63")
 
 
@@ -201,8 +201,8 @@ def claims(address, by):
     """News (ARP) that this container has an address of others."""
     own, at = own_address(), socket.inet_aton(address)
     for operation in (1, 2):
-        told = struct.pack("!HHBBH", 1, 0x800, 6, 4, operation) + own + at + hardware_address(by) + at
-        frame(b"\xff" * 6, b"\x08\x06" + told)
+        announcement = struct.pack("!HHBBH", 1, 0x800, 6, 4, operation) + own + at + hardware_address(by) + at
+        frame(b"\xff" * 6, b"\x08\x06" + announcement)
     return "sent"
 
 

@@ -81,7 +81,7 @@ fn a_flush_lets_nothing_out_of_a_strict_network() {
         assert_eq!(arrived(&bed.world, address), 0);
     }
 
-    // While somebody puts the fence back, and while nobody does.
+    // While the daemon puts the fence back, and while it does not run.
     for _ in 0..10 {
         let before = arrived(&bed.world, LOOSE);
         bed.world.sh("nft flush ruleset");

@@ -108,7 +108,7 @@ def forged(query):
 
 
 def held(sock, said, peer):
-    """Answers when somebody writes to the FIFO beside the file of names."""
+    """Answers when the test writes to the FIFO beside the file of names."""
     with open(sys.argv[1] + ".go") as go:
         go.read()
     sock.sendto(said, peer)

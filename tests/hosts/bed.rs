@@ -325,7 +325,7 @@ impl Host {
         self.serve = Some(serve(&self.world));
     }
 
-    /// The same, and nobody waits until it has heard of the cluster.
+    /// The same, without a wait until it has heard of the cluster.
     #[track_caller]
     pub(crate) fn begin(&mut self) {
         self.serve = Some(Serve::start(&self.world, &[]));

@@ -13,7 +13,7 @@ fn check(host: &Host) -> (Value, String, bool) {
 
 /// The MTU changes when the network is there: small packets still arrive, and `host ls` says that whole ones do not.
 #[test]
-fn a_way_that_becomes_too_narrow_is_told() {
+fn a_way_that_becomes_too_narrow_is_reported() {
     let segment = Segment::new();
     let [a, b] = segment.cluster(["a", "b"]);
     a.spoke("network create --hosts all front");

@@ -196,7 +196,7 @@ impl Churn {
         self.cut = None;
     }
 
-    /// Somebody takes entries away, and adds others.
+    /// Another program removes entries, and adds others.
     fn disturb(&mut self, at: usize) {
         self.hosts[at].sh(
             "device=$(ls /sys/class/net/sp-front/brif | grep spokevx || true)

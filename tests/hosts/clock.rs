@@ -17,9 +17,9 @@ const LONG: i64 = 400 * 24 * HOUR + HOUR;
 struct Ahead {
     /// What an operator sets.
     real: i64,
-    /// What nobody sets, and stands still while the host sleeps.
+    /// What no program can set, and stands still while the host sleeps.
     monotonic: i64,
-    /// What nobody sets, and runs on then.
+    /// What no program can set, and runs on then.
     boot: i64,
 }
 
@@ -101,7 +101,7 @@ fn etcd_is_gone_for_an_hour() {
     for host in [&a, &b] {
         set(host, Ahead::passed(HOUR));
     }
-    // Each knows that its lease has ended for long, and the other one that nobody has heard of that.
+    // Each knows that its lease has ended for long, and the other one that no host has heard of that.
     until_asked(&a, before[0]);
     until_asked(&b, before[1]);
     a.sh(&format!("ip netns exec one ping -q -c 2 -i 0.2 -W 3 {two}"));
@@ -223,7 +223,7 @@ fn a_clock_is_set() {
     assert!(!said.contains("host-isolated") && !said.contains("lease-lost"), "{said}");
 }
 
-/// By the clock of a host every certificate has ended, or holds only in a year: it hears of nobody, says why, and loses
+/// By the clock of a host every certificate has ended, or holds only in a year: it hears of no host, says why, and loses
 /// nothing. When its clock is right again it goes on.
 #[test]
 fn certificates_under_a_clock_that_jumps() {

@@ -75,7 +75,7 @@ fn wireguard_is_all_that_is_on_the_wire() {
     }
 }
 
-/// The device is deleted while the daemon is not there; and then somebody names no device in the entry.
+/// The device is deleted while the daemon is not there; and then another program names no device in the entry.
 fn without_a_tunnel_nothing_leaves(segment: &Segment, a: &mut Host, two: &str) {
     a.kill();
     let wire = Wire::begin(segment);

@@ -35,7 +35,7 @@ fn etcd_is_gone_and_comes_back() {
     assert!(more.starts_with(&own), "{more}");
     a.sh(&format!("ip netns exec more ping -q -c 1 -W 3 {one}"));
     b.spoke("network disconnect front two");
-    // What somebody changes is repaired by what was heard last.
+    // What another program changes is repaired by what was heard last.
     a.sh("nft delete table ip spoke_overlay");
     until(&a.world, "nft list table ip spoke_overlay 2>/dev/null | grep -q 192.0.2.2");
     let said = a.refused("network create --hosts all back");
@@ -122,7 +122,7 @@ fn etcd_is_full() {
     until(&a.world, &format!("! {says}"));
 }
 
-/// etcd comes back without its data: nobody was removed, traffic flows, and with the data all is as it was.
+/// etcd comes back without its data: no host was removed, traffic flows, and with the data all is as it was.
 /// A host that is removed while they are lost begins anew.
 #[test]
 fn etcd_loses_its_data() {
@@ -234,7 +234,7 @@ fn an_older_state_that_others_wrote_to() {
         host.spoke("host accept-older");
         until(&host.world, "! /opt/cni/bin/spoke host ls 2>&1 | grep -q 'not heard of'");
     }
-    // The gateway, two containers, and the one with an address of nobody's block; the other gateway and one container.
+    // The gateway, two containers, and the one with an address of a block that no host has; the other gateway and one container.
     until_equal(&segment, &b.world, "front", "b", 4);
     until_equal(&segment, &a.world, "front", "a", 2);
     assert!(segment.etcdctl("get /spoke/v1/pin/front/10.64.200.7").contains("granted"));
@@ -243,7 +243,7 @@ fn an_older_state_that_others_wrote_to() {
 }
 
 /// The daemon is killed: traffic flows, a container is attached meanwhile, and another host's as well;
-/// the next life makes the entries equal to the book, also those that somebody has changed.
+/// the next life makes the entries equal to the book, also those that another program has changed.
 #[test]
 fn the_daemon_is_killed_and_starts_again() {
     let segment = Segment::new();

@@ -32,7 +32,7 @@ fn packets_of_strangers_are_dropped() {
     a.sh("nft add element ip spoke_overlay members { 192.0.2.9 }");
     stranger.sh(&format!("ping -q -c 1 -W 1 {one} || true"));
     assert_ne!(a.sh(count), before, "the packets do not come at all");
-    // What somebody added is taken away again.
+    // What another program added is removed again.
     a.start();
     until(&a.world, "! nft list table ip spoke_overlay | grep -q 192.0.2.9");
     // It is put back when it is removed, not with the comparison every three seconds: ten of these are
@@ -87,7 +87,7 @@ s.sendto(b\"12345678\", (\"192.0.2.2\", 4789))'"
     }
 }
 
-/// ARP is answered on the host, and what is for nobody is not sent to anybody.
+/// ARP is answered on the host, and what no container has is not sent to any host.
 #[test]
 fn nothing_is_flooded() {
     let segment = Segment::new();

@@ -34,7 +34,7 @@ fn both_families_between_hosts() {
     let asked = a.world.try_sh(&format!("ip netns exec one ping -q -c 1 -W 1 {subnet}:9:9:9:9"));
     assert_ne!(asked.status, 0, "{asked:?}");
     assert_eq!(a.sh(sent), before, "a question was sent to other hosts");
-    // An address of nobody's block moves twice, with what others have learnt of it.
+    // An address of a block that no host has moves twice, with what others have learnt of it.
     let free = format!("{subnet}:c800::7");
     c.world.netns("other");
     for host in [&a, &b, &a] {

@@ -1,4 +1,4 @@
-//! Records that a later version wrote: what this one does not know of them is kept, not used, and told.
+//! Records that a later version wrote: what this one does not know of them is kept, not used, and reported.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn values_of_a_later_version_are_read_and_left_alone() {
     segment.etcdctl(
         "put /spoke/v1/host/b '{\"address\":\"192.0.2.2\",\"since\":1,\"rack\":{\"row\":7}}'",
     );
-    // What is known of them is used, and the rest is told, also by doctor.
+    // What is known of them is used, and the rest is reported, also by doctor.
     until(
         &a.world,
         &format!("{SPOKE} network inspect engines && [ -s /etc/cni/net.d/engines.conflist ]"),
@@ -40,7 +40,7 @@ fn values_of_a_later_version_are_read_and_left_alone() {
         assert!(said.stdout.contains(words), "{words}: {said:?}");
     }
     a.sh(&format!("! {SPOKE} network inspect places && ! {SPOKE} network inspect ways"));
-    // They are there: nobody else gets their addresses.
+    // They are there: no other network gets their addresses.
     for net in [71, 72, 73] {
         let said = a.refused(&format!("network create --hosts all --subnet 10.{net}.1.0/24 more"));
         assert!(said.contains(&format!("overlaps 10.{net}.0.0/16 of network")), "{said}");

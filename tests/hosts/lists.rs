@@ -20,7 +20,7 @@ fn cni(command: &str, name: &str) -> String {
 }
 
 /// Two hosts have the same list and use it at the same moment: the network is declared once, with what the list says,
-/// and a host without the list gets one. From then on nobody is asked.
+/// and a host without the list gets one. From then on no host is asked.
 #[test]
 fn a_list_makes_a_network_of_many_hosts() {
     let mut segment = Segment::new();

@@ -152,7 +152,7 @@ fn a_removed_host_leaves_nothing() {
     until(&b.world, "/opt/cni/bin/spoke network inspect front");
 }
 
-/// What somebody writes to etcd that is nothing of the layout harms nobody, and is named.
+/// What another program writes to etcd that is nothing of the layout harms no host, and is named.
 #[test]
 fn what_is_no_record_is_left_out_and_named() {
     let segment = Segment::new();

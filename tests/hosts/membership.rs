@@ -8,7 +8,7 @@ use tests::remote_driver::{Asked, Manners, RemoteDriver};
 
 use crate::bed::{Host, Segment, join, until};
 
-/// How soon a driver is told.
+/// How soon a driver gets the report.
 const WITHIN: Duration = Duration::from_secs(60);
 
 fn addresses(reported: &[Asked]) -> BTreeMap<&str, bool> {

@@ -69,7 +69,7 @@ fn resolves((who, asks): Asker<'_>, [name, alias]: [&str; 2], at: &str, world: &
 }
 
 /// A container of each runtime on a host of its own: each resolves each, by name, alias and address, as its runtime
-/// asks without being told where; and nobody is found when it has gone.
+/// asks by default; and no container is found when it has gone.
 #[test]
 fn docker_podman_and_cni_on_three_hosts_resolve_each_other() {
     let segment = Segment::new();

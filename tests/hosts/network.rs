@@ -148,7 +148,7 @@ fn a_network_is_made_anew_while_a_host_is_away() {
     until_equal(&segment, &b.world, "front", "b", 2);
 }
 
-/// Who has a network of that name of his own, or too narrow a device, says so and harms nobody.
+/// Who has a network of that name of his own, or too narrow a device, says so and harms no other host.
 #[test]
 fn a_host_that_cannot_have_it_says_so() {
     let segment = Segment::new();
@@ -175,7 +175,7 @@ fn a_host_that_cannot_have_it_says_so() {
 }
 
 /// A file of Podman's or CNI's describes a network of that name, and no container has been on it: the host makes no
-/// second one, says so, and makes the cluster's once the file is gone. A list that joins the cluster's is in nobody's
+/// second one, says so, and makes the cluster's once the file is gone. A list that joins the cluster's is in no host's
 /// way.
 #[test]
 fn a_host_whose_runtime_has_the_name_says_so() {
@@ -215,7 +215,7 @@ fn a_host_whose_runtime_has_the_name_says_so() {
     until_reached(&b.world, "two", &one);
 }
 
-/// What is asked for and cannot be is refused; what others wrote and cannot be is set aside, and told once.
+/// What is asked for and cannot be is refused; what others wrote and cannot be is set aside, and reported once.
 #[test]
 fn a_network_that_cannot_be_is_set_aside() {
     let segment = Segment::new();

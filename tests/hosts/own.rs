@@ -58,8 +58,8 @@ fn changed(token: &str, change: impl FnOnce(&mut Value)) -> String {
 }
 
 /// As a new user does it: what the first host prints is run on the second one. A token lets in one host, also
-/// when two try at once, and nobody with another secret, or at another cluster. etcd outlives the daemon, and
-/// takes nobody without a certificate.
+/// when two try at once, and no host with another secret, or at another cluster. etcd outlives the daemon, and
+/// takes no client without a certificate.
 #[test]
 fn two_commands_for_two_hosts() {
     let segment = Segment::bare();
@@ -91,7 +91,7 @@ fn two_commands_for_two_hosts() {
     a.attach("front", "one");
     until_reached(&a.world, "one", &two);
 
-    // Nobody without a certificate.
+    // No client without a certificate.
     let bare = "curl -s -m 5 -k -d '{\"key\":\"AA==\"}' https://192.0.2.1:23790/v3/kv/range";
     assert_ne!(c.world.try_sh(bare).status, 0);
     // The keys are the superuser's.
@@ -138,7 +138,7 @@ fn a_host_whose_answer_was_lost_asks_again() {
     };
     used(&c, "c");
     used(&c, "b");
-    assert_eq!(a.spoke("host token ls"), listed, "nobody else can use it");
+    assert_eq!(a.spoke("host token ls"), listed, "no other host can use it");
     b.spoke(&format!("host join --name b {token}"));
     until(&a.world, &format!("{LS} | grep -q '^b .* up'"));
     used(&c, "c");
@@ -179,7 +179,7 @@ fn three_hosts_have_three_servers() {
     until(&d.world, &made("front", "all"));
     let (one, two) = (b.attach("front", "one"), d.attach("front", "two"));
     until_reached(&b.world, "one", &two);
-    // Half of its life is over, and nobody has renewed it.
+    // Half of its life is over, and no host has renewed it.
     until(&a.world, &doctor("certificate of this host .*, and was not renewed"));
     let said: Value = serde_json::from_str(&d.spoke("host rtt -o json")).unwrap();
     let b_said = said.as_array().unwrap().iter().find(|host| host["name"] == "b").unwrap();

@@ -82,7 +82,7 @@ fn an_address_follows_its_container() {
         ),
     );
     until_reached(&c.world, "three", &own);
-    // What somebody writes without having asked takes nothing from anybody.
+    // What a program writes without having asked takes nothing from any host.
     for address in [&own, &three] {
         segment.etcdctl(&format!(
             "put /spoke/v1/pin/front/{address} '{{\"host\":\"b\",\"by\":\"evil\",\"state\":\"granted\"}}'"

@@ -119,7 +119,7 @@ fn made_by_podman_for_all(engine: &Engine, podman: &Podman5) {
     assert!(!known.lines().any(|name| name == "both"), "{known}");
 }
 
-/// The same by `docker network create`, whose driver is told no name.
+/// The same by `docker network create`, whose driver gets no name.
 fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
     let create = "network create -d spoke --ipam-driver spoke -o hosts=all -o in=podman";
     for (more, why) in [

@@ -35,7 +35,7 @@ pub(crate) fn until_kept(segment: &Segment, addresses: &[String], name: &str, ho
 }
 
 /// A name has its addresses on each host where its container starts, and back; a second container of the name gets
-/// others; those of all other containers are told; while etcd is gone the host's own addresses stay its names'.
+/// others; those of all other containers are reported; while etcd is gone the host's own addresses stay its names'.
 #[test]
 fn addresses_follow_a_name() {
     let mut segment = Segment::new();
@@ -69,7 +69,7 @@ fn addresses_follow_a_name() {
     for (host, name, count) in [(&a, "a", 6), (&b, "b", 8), (&c, "c", 6)] {
         until_equal(&segment, &host.world, "front", name, count);
     }
-    // Another one does not get what the name keeps, and is told whose it is.
+    // Another one does not get what the name keeps, and is refused with its owner's name.
     stop(&a, "db");
     b.world.netns("other");
     let said = b.refused(&format!("network connect --ip {} front other", db[0]));

@@ -63,7 +63,7 @@ fn an_address_follows_its_name() {
     until_equal(&segment, &a.world, "front", "a", 2);
 }
 
-/// An exact address is given, in a block of the other host and in nobody's, and given back.
+/// An exact address is given, in a block of the other host and in one that no host has, and released.
 #[test]
 fn an_exact_address_is_given_and_given_back() {
     let segment = Segment::new();
@@ -86,7 +86,7 @@ fn an_exact_address_is_given_and_given_back() {
         stop(&a, "db");
         of_a.until_lost();
         segment.until_gone("/pin/");
-        // It is nobody's, and so another host's.
+        // No host has it, and so another one may take it.
         if address == free {
             connect(&b, "db", free);
             until_reached(&b.world, "two", free);

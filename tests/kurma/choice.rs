@@ -77,7 +77,7 @@ fn a13_a_default_network_that_is_refused_fails() {
     kurma.networks(&json!([good, bad(&json!({"default": true}))]));
     kurma.refused(&provision, &words);
     kurma.refused("up", &["gopher"]);
-    // A second one of that name is another network to whoever wrote it.
+    // A second one of that name is another network to its author.
     kurma.networks(&json!([good, good]));
     kurma.refused(&provision, &["network \"good\" is refused", "another network has that name"]);
     assert_eq!(kurma.calls(), [], "no network was added");
@@ -168,7 +168,7 @@ fn a20_the_hosts_own_network() {
     kurma.is_clean();
 }
 
-/// Nobody is in the host's network by accident: not beside others, and not under a network's name.
+/// No pod is in the host's network by accident: not beside others, and not under a network's name.
 #[test]
 fn a20_only_where_nothing_else_is_meant() {
     let kurma = Kurma::new(&json!([numbered("ok1", &json!({}))]));

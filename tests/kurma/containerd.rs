@@ -18,7 +18,7 @@ fn stage(image: &str) -> Kurma {
     kurma
 }
 
-/// That no container is connected any more, and nobody holds an address.
+/// That no container is connected any more, and none holds an address.
 #[track_caller]
 fn nothing_is_left(kurma: &Kurma, image: &str) {
     assert_eq!(kurma.world.sh("ip -o link show type veth"), "", "{image}");

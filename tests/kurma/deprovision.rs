@@ -12,9 +12,9 @@ fn three() -> Kurma {
     Kurma::new(&json!([network("n1"), network("n2"), network("n3")]))
 }
 
-/// D3: told, but no reason to leave the others; and ours: not forgotten either.
+/// D3: reported, but no reason to leave the others; and ours: not forgotten either.
 #[test]
-fn d03_a_failing_del_is_owed() {
+fn d03_a_failing_del_is_pending() {
     let kurma = three();
     kurma.kurma(&format!("provision {U}"));
     kurma.instruct("n2", "del", "echo not now >&2; exit 4");
@@ -26,7 +26,7 @@ fn d03_a_failing_del_is_owed() {
     let pods = kurma.json("pods");
     assert_eq!(pods[0]["uuid"], U);
     assert_eq!(pods[0]["pending"], json!(["n2"]), "{pods}");
-    // It goes on failing, and goes on being owed.
+    // It goes on failing, and stays pending.
     kurma.try_kurma("gc");
     assert_eq!(kurma.json("pods")[0]["pending"], json!(["n2"]));
     kurma.forget("n2", "del");
@@ -38,7 +38,7 @@ fn d03_a_failing_del_is_owed() {
     kurma.is_clean();
 }
 
-/// Who comes again settles what is owed as well.
+/// The next call retries pending cleanups as well.
 #[test]
 fn d03_the_next_deprovision_tries_again() {
     let kurma = three();
@@ -51,7 +51,7 @@ fn d03_the_next_deprovision_tries_again() {
     kurma.is_clean();
 }
 
-/// A plugin that can never run again is owed nothing for ever, once somebody says so.
+/// Pending cleanups of a plugin that can never run again end, once the operator says so.
 #[test]
 fn d03_what_will_never_be_undone_is_given_up() {
     let kurma = three();
@@ -107,7 +107,7 @@ fn d03_the_book_is_given_back() {
     kurma.is_clean();
 }
 
-/// A record that nobody can read is no pod for ever.
+/// A record that cannot be read is no pod for ever.
 #[test]
 fn d03_a_damaged_record_is_given_up() {
     let kurma = three();

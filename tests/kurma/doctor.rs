@@ -21,21 +21,21 @@ fn about(kurma: &Kurma, word: &str) -> Vec<(String, String)> {
 #[test]
 fn the_doctor_knows_plugins_out_of_images() {
     let kurma = Kurma::new(&json!([]));
-    // Who has none of them is told nothing.
+    // Without any of them nothing is reported.
     assert_eq!(about(&kurma, "images"), []);
-    let names = ["well", "ends", "owed"].map(|name| Kurma::spy(name, &json!({})));
+    let names = ["well", "ends", "late"].map(|name| Kurma::spy(name, &json!({})));
     kurma.networks(&json!(names));
     assert_eq!(about(&kurma, "images")[0].0, "ok nothing is wrong with networks out of images");
-    for name in ["well", "ends", "owed"] {
+    for name in ["well", "ends", "late"] {
         kurma.kurma(&format!("up {name}"));
     }
     assert_eq!(about(&kurma, "images")[0].0, "ok nothing is wrong with networks out of images");
-    kurma.kurma(&format!("provision {U} owed"));
-    kurma.instruct("owed", "del", "echo not now; exit 4");
+    kurma.kurma(&format!("provision {U} late"));
+    kurma.instruct("late", "del", "echo not now; exit 4");
     kurma.try_kurma(&format!("deprovision {U}"));
-    let (owed, fix) = about(&kurma, U).remove(0);
-    assert!(owed.starts_with("warn ") && owed.contains("pending: del of network owed ("), "{owed}");
-    assert!(owed.contains("not now") && fix.contains("deprovision --force"), "{owed} {fix}");
+    let (late, fix) = about(&kurma, U).remove(0);
+    assert!(late.starts_with("warn ") && late.contains("pending: del of network late ("), "{late}");
+    assert!(late.contains("not now") && fix.contains("deprovision --force"), "{late} {fix}");
     kurma.world.sh(&format!("kill -9 {}", kurma.plugin("ends")["pid"]));
     while kurma.plugin("ends")["state"] == "running" {}
     let (ended, fix) = about(&kurma, "network ends").remove(0);

@@ -26,7 +26,7 @@ fn hanging_processes(kurma: &Kurma) -> usize {
     kurma.world.sh("ps -e -o args= | grep -c '^sleep 4321' || true").trim().parse().unwrap()
 }
 
-/// The whole tree is gone within a second of the limit, and nobody else has waited.
+/// The whole tree is gone within a second of the limit, and no other call has waited.
 #[test]
 fn a16_a_hanging_add_ends_at_the_limit() {
     let kurma = hanging(10);
@@ -67,7 +67,7 @@ fn a16_a_plugin_that_never_stops_talking() {
     kurma.is_clean();
 }
 
-/// What a plugin leaves running behind a success is its own affair, and holds nobody.
+/// What a plugin leaves running behind a success is its own affair, and holds no caller.
 #[test]
 fn a16_a_child_that_stays_behind_a_success() {
     let kurma = hanging(30);
@@ -82,7 +82,7 @@ fn a16_a_child_that_stays_behind_a_success() {
     kurma.is_clean();
 }
 
-/// A del that hangs is a failing one: owed, and the others are called.
+/// A del that hangs is a failing one: pending, and the others are called.
 #[test]
 fn a16_a_hanging_del() {
     let kurma = hanging(2);

@@ -1,4 +1,4 @@
-//! Images that ask for more than a network plugin needs, and images that somebody has changed. All ours.
+//! Images that ask for more than a network plugin needs, and images that were changed. All ours.
 
 use std::fs;
 

@@ -236,7 +236,7 @@ fn i08_dependencies_are_fetched() {
 }
 
 /// I8: 1 needs 2 and 6, 2 needs 3 and 4, and both of these need 5. Everyone lies over what it needs,
-/// and who is named first over who is named later, whoever else needs them: 1, 2, 3, 5, 4, 6.
+/// and who is named first over who is named later, whatever else needs them: 1, 2, 3, 5, 4, 6.
 #[test]
 fn i08_the_order_of_nested_dependencies() {
     let kurma = served("insecure = [\"krm.test\"]");
@@ -313,7 +313,7 @@ fn i09_signatures() {
     }
     assert_eq!(kurma.json("images"), json!([]));
     kurma.kurma("pull file:///images/good.aci");
-    // Another name is nobody's who has a key.
+    // No key is for another name.
     PluginImage::spy().named("other.test/spy").write(&kurma.world, "/images/other.aci");
     kurma.kurma("pull file:///images/other.aci");
 }

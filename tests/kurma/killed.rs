@@ -70,7 +70,7 @@ fn in_the_middle_of_provision_and_again() {
         let pod = kurma.try_kurma(&format!("provision {uuid}"));
         kurma.kurma(&format!("deprovision {uuid}"));
         if pod.status != 0 {
-            // It must be undone first, and is told so.
+            // It must be undone first, and the error says so.
             assert!(pod.stderr.contains("deprovision"), "{pod:?}");
             kurma.kurma(&format!("provision {uuid}"));
             kurma.kurma(&format!("deprovision {uuid}"));
@@ -92,7 +92,7 @@ fn in_the_middle_of_deprovision() {
     }
 }
 
-/// The call goes with its caller: there would be nobody to know what it does.
+/// The call goes with its caller: no process would know what it does.
 #[test]
 fn a_call_goes_with_its_caller() {
     let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({}))]));

@@ -42,8 +42,8 @@ fn shown(kurma: &Kurma) -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-/// Somebody who sees all processes of this machine, where worlds have their own; but for those that root
-/// may not look at because this machine is a container itself: these are nobody's here.
+/// A reader that sees all processes of this machine, where worlds have their own; but for those that root
+/// may not inspect because this machine is a container itself: these are left out here.
 const ALL: &str = "
 mkdir -p /run/proc; mount -t proc proc /run/proc; mount -t tmpfs tmpfs /proc
 for entry in /run/proc/*; do
@@ -54,7 +54,7 @@ for entry in /run/proc/*; do
 done
 ";
 
-/// How often one looks again where somebody could not be looked at.
+/// How often the test looks again where a process could not be inspected.
 const POLLS: usize = 50;
 
 /// What `spoke gc` finds among namespaces. Where it cannot see everybody it does nothing: a process of
@@ -80,9 +80,9 @@ fn look(kurma: &Kurma, options: &str) -> Vec<Value> {
     found
 }
 
-/// Somebody who runs until [`end`], and is there when this returns.
+/// A process that runs until [`end`], and is there when this returns.
 #[track_caller]
-fn somebody(kurma: &Kurma, script: &str) -> (Child, String) {
+fn process(kurma: &Kurma, script: &str) -> (Child, String) {
     let mut command = kurma.world.command("bash");
     command.args(["-c", &format!("{script}\necho $$; exec sleep 1000")]).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -128,20 +128,17 @@ fn what_cannot_be_known_is_kept() {
     assert_eq!(shown(&kurma), [name]);
 }
 
-/// Only what nobody is in, nobody has open, and nobody else has mounted.
+/// Only what no process is in, has open, or has mounted elsewhere.
 #[test]
-fn what_nobody_uses_is_cleared() {
+fn what_is_unused_is_cleared() {
     let (kurma, list) = (host(), list("file:///images/cni.aci"));
     let names = ["mounted", "entered", "opened", "elsewhere", "left"];
     let shown_as = names.map(|name| add(&kurma, name, &list));
     let users = [
-        somebody(
-            &kurma,
-            "exec nsenter --net=/run/netns/entered bash -c 'echo $$; exec sleep 1000'",
-        ),
-        somebody(&kurma, "exec 9</run/netns/opened"),
+        process(&kurma, "exec nsenter --net=/run/netns/entered bash -c 'echo $$; exec sleep 1000'"),
+        process(&kurma, "exec 9</run/netns/opened"),
         // In a mount namespace of its own, where it has another name.
-        somebody(
+        process(
             &kurma,
             "exec unshare -m --propagation private bash -c 'touch /tmp/other-name
              mount --bind /run/netns/elsewhere /tmp/other-name
@@ -188,13 +185,13 @@ fn after_a_reboot_the_files_go() {
     kurma.kurma("down");
     kurma.world.sh(&format!(
         "umount {netns}/{name}; umount {netns}; touch -d '2 minutes ago' {netns}/{name}
-         touch -d '2 minutes ago' {netns}/cni-somebodys; touch {netns}/cni-0123456789abcdef01234567"
+         touch -d '2 minutes ago' {netns}/cni-users; touch {netns}/cni-0123456789abcdef01234567"
     ));
     let found = gc(&kurma, "");
     let young = "cni-0123456789abcdef01234567".to_owned();
     let expected = [(young.clone(), "keep".into(), false), (name.clone(), "free".into(), true)];
     assert_eq!(done(&found), expected, "{found:?}");
-    assert_eq!(shown(&kurma), [young, "cni-somebodys".to_owned()]);
+    assert_eq!(shown(&kurma), [young, "cni-users".to_owned()]);
 }
 
 /// Where a plugin of ours has an address for it in the host's book, that comes free as well.

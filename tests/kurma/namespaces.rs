@@ -1,4 +1,4 @@
-//! Plugin containers are in the host's network and mount namespace, whoever starts them: what the first
+//! Plugin containers are in the host's network and mount namespace, whichever process starts them: what the first
 //! process of this world has.
 
 use serde_json::{Value, json};

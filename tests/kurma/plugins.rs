@@ -195,7 +195,7 @@ fn the_daemon_watches_over_plugins() {
     kurma.kurma(&format!("provision {U}"));
     assert_eq!(kurma.plugin("n1")["pid"], again["pid"], "it is found again");
     assert_eq!(kurma.plugin("n2")["pid"], other["pid"]);
-    // What is owed is settled without anybody asking.
+    // Pending cleanups are retried without a call.
     kurma.instruct("n1", "del", "exit 1");
     kurma.try_kurma(&format!("deprovision {U}"));
     kurma.forget("n1", "del");
@@ -218,7 +218,7 @@ fn until(kurma: &Kurma, name: &str, is: impl Fn(&Value) -> bool) -> Value {
 
 /// Why a plugin's main executable ended is said by events, and by the status of the one in its place.
 #[test]
-fn n04_why_it_ended_is_told() {
+fn n04_why_it_ended_is_reported() {
     let kurma = two();
     kurma.configure("enabled = true");
     let lives =
@@ -256,9 +256,9 @@ fn p9_a_setup_that_ends() {
     kurma.is_clean();
 }
 
-/// A former container that cannot be removed is told of, and goes later.
+/// A former container that cannot be removed is reported, and goes later.
 #[test]
-fn what_keeps_a_former_container_is_told() {
+fn what_keeps_a_former_container_is_reported() {
     let kurma = two();
     kurma.kurma("up n1");
     let place = "/run/spoke/kurma/plugins/n1";

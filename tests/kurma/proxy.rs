@@ -108,7 +108,7 @@ fn i04_through_a_proxy() {
     assert_eq!(asked, ["images.example.test:80"]);
 }
 
-/// A pod on it, whose plugin is not told of the proxy.
+/// A pod on it, whose plugin does not get the proxy.
 #[test]
 fn i04_a_pod_through_a_proxy() {
     let outside = Outside::new(None);

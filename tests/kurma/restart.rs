@@ -19,7 +19,7 @@ fn doctor(kurma: &Kurma) -> String {
 }
 
 #[test]
-fn an_updated_image_is_told_of_and_reaches_a_plugin_by_a_restart() {
+fn an_updated_image_is_reported_and_reaches_a_plugin_by_a_restart() {
     let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({"default": true}))]));
     kurma.kurma(&format!("provision {U} one"));
     let before = kurma.plugin("one");
@@ -44,7 +44,7 @@ fn an_updated_image_is_told_of_and_reaches_a_plugin_by_a_restart() {
     kurma.is_clean();
 }
 
-/// One that cannot be started again is not ended; what is no plugin is told.
+/// One that cannot be started again is not ended; what is no plugin is reported.
 #[test]
 fn a_restart_that_cannot_be_done_ends_nothing() {
     let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({}))]));

@@ -1,4 +1,4 @@
-//! X4: the same as somebody who is not root.
+//! X4: the same as a user other than root.
 
 use serde_json::{Value, json};
 use tests::kurma::Kurma;
@@ -57,7 +57,7 @@ fn x4_a_pod_of_another_user() {
     assert_eq!(user.json("pods"), json!([]));
     let veths = format!("nsenter --target {} --net ip -o link show type veth", plugin["pid"]);
     assert_eq!(world.sh(&veths), "");
-    // A plugin runs: whoever keeps its namespaces stays.
+    // A plugin runs: the process that keeps its namespaces stays.
     user.kurma("gc");
     let keeper = world.sh("sed -n 's/^pid //p' /world/home/run/kurma/rootless/running");
     let keeper = keeper.trim();

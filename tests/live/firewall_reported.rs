@@ -19,7 +19,7 @@ const RIVAL: &str = "
 ";
 
 #[test]
-fn what_contradicts_or_is_away_is_told() {
+fn what_contradicts_or_is_away_is_reported() {
     let wall = Wall::new();
     wall.world.netns("here");
     wall.spoke("network connect --publish 127.0.0.1:8090:80 front here");
@@ -65,7 +65,7 @@ fn what_contradicts_or_is_away_is_told() {
     assert_eq!(
         state(&wall),
         "away",
-        "it runs, and that it does not judge is told to those that do not follow it"
+        "it runs, and networks that do not follow it say that it does not judge"
     );
     // A reload alone does not bring them back.
     wall.world
@@ -106,8 +106,9 @@ fn explained_and_opened(wall: &Wall, [port, other]: &[&str; 2]) -> String {
     let before = wall.probe(&ports);
     assert_ne!(of(&before, "lan", port), "open");
     let asked = wall.try_spoke(&format!("explain -o json 192.0.2.2 host {port}"));
-    let told: Value = serde_json::from_str(&asked.stdout).unwrap_or_else(|_| panic!("{asked:?}"));
-    let hop = told["hops"].as_array().unwrap().last().unwrap();
+    let explained: Value =
+        serde_json::from_str(&asked.stdout).unwrap_or_else(|_| panic!("{asked:?}"));
+    let hop = explained["hops"].as_array().unwrap().last().unwrap();
     let fix = hop["fix"].as_str().unwrap().to_owned();
     wall.world.sh(&format!("{fix} >/dev/null"));
     wall.until(&format!(

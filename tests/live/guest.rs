@@ -9,13 +9,13 @@ const MACHINE: &str = include_str!("machine.py");
 const ASK6: &str = include_str!("ask6.py");
 const PASSES: &str = include_str!("passes.py");
 
-/// What busybox's client does with what it is told.
+/// What busybox's client does with its lease.
 const SCRIPT: &str = r#"#!/bin/sh
 [ "$1" = bound ] || exit 0
 ip address replace "$ip/$mask" dev eth0
 ip route replace default via "$router"
 printf 'search %s\nnameserver %s\n' "$search" "$dns" >/etc/resolv.conf
-echo "$ip $lease $mtu $hostname" >/run/told
+echo "$ip $lease $mtu $hostname" >/run/lease
 "#;
 
 impl Bed {
@@ -32,14 +32,14 @@ impl Bed {
         ));
     }
 
-    /// What the machine's client of DHCP is told: address, lease, MTU, name.
+    /// What the machine's client of DHCP gets: address, lease, MTU, name.
     #[track_caller]
     fn lease(&self) -> String {
         self.world.sh(
-            "rm -f /run/told
+            "rm -f /run/lease
             ip netns exec vm busybox udhcpc -i eth0 -n -q -f -t 20 -T 1 -s /run/script >/run/udhcpc 2>&1 \
                 || { cat /run/udhcpc; exit 1; }
-            cat /run/told",
+            cat /run/lease",
         )
         .trim()
         .to_owned()
@@ -83,7 +83,7 @@ fn a_machine_is_one_among_containers() {
     bed.world.sh(&format!("ip -d link show {tap} | grep -q 'tun type tap'"));
     bed.boot(tap, mac);
 
-    // It is told its address, and has it; another one with its device is told nothing.
+    // It gets its address, and has it; another one with its device gets no answer.
     let address = v4.trim_end_matches("/24");
     assert_eq!(bed.lease(), format!("{address} 86400 1400 vm"));
     let asked = bed.world.sh("ip netns exec vm python3 /run/ask6.py").trim().to_owned();
@@ -106,7 +106,7 @@ fn a_machine_is_one_among_containers() {
     bed.world.sh(&format!("ip link show {tap} | grep -q 'mtu 1300'"));
     bed.until(
         "ip netns exec vm busybox udhcpc -i eth0 -n -q -f -t 9 -T 1 -s /run/script >/dev/null 2>&1
-        grep -q \" 1300 \" /run/told",
+        grep -q \" 1300 \" /run/lease",
     );
 
     // Neither a flush nor the daemon's end changes anything.
@@ -133,7 +133,7 @@ fn a_machine_is_one_among_containers() {
         .changes(&before)
         .into_iter()
         .filter(|change| !change.contains(" vm ") && !change.contains("/settings/"))
-        // What the machine sent in other names is told.
+        // What the machine sent in other names is reported.
         .filter(|change| change != "+ /run/spoke/denied")
         .collect();
     assert!(bed.spoke("denied").contains("not sent from the container's own addresses"));
@@ -193,7 +193,7 @@ fn is_seen(bed: &Bed, tap: &str, address: &str) {
     bed.world.sh("nft delete table bridge t");
 }
 
-/// It sends in nobody else's name: not another hardware address, nor another address of either family, and
+/// It sends in no other container's name: not another hardware address, nor another address of either family, and
 /// claims none.
 #[track_caller]
 fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
@@ -218,7 +218,7 @@ fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
         assert!(bed.misses("vm", "-4 10.74.2.1"), "{change}");
         bed.world.sh(&back);
     }
-    // Nor does it take the address of a container whose own port nobody checks.
+    // Nor does it take the address of a container whose own port is not checked.
     bed.world.sh(
         "ip neigh flush dev sp-shop; ping -c 1 -W 5 10.74.2.2 >/dev/null; ping -c 1 -W 5 fd74:2::2 >/dev/null
         ip -n vm address add 10.74.2.2/32 dev eth0; ip -n vm address add fd74:2::2/128 dev eth0 nodad
@@ -241,7 +241,7 @@ fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
     bed.until("ip netns exec vm ping -c 1 -W 1 10.74.2.1 >/dev/null");
 }
 
-/// What it asks reaches nobody else, and nobody else's answers reach it: a container is neither its router nor
+/// Its questions reach no container, and no container's answers reach it: a container is neither its router nor
 /// its name server. Nor does it ask whether anybody has another one's address, which could not have it then.
 #[track_caller]
 fn only_the_daemon_configures(bed: &Bed, v4: &str, v6: &str) {

@@ -1,4 +1,4 @@
-"""Listens at each given port, of both families, and takes whoever comes until it is killed."""
+"""Listens at each given port, of both families, and takes every client until it is killed."""
 import os, select, socket, sys
 
 socks = []

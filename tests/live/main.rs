@@ -7,7 +7,7 @@ mod cni;
 mod counted;
 mod docker;
 mod firewall;
-mod firewall_told;
+mod firewall_reported;
 mod flowing;
 mod guest;
 mod killed;

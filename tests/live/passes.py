@@ -50,7 +50,7 @@ def packet6(protocol, body):
 
 
 def message(name, number, fixed, options=b""):
-    """The name is in an option that nobody knows."""
+    """The name is in an unknown option."""
     name += bytes(-(len(name) + 2) % 8)
     option = bytes([253, (len(name) + 2) // 8]) + name
     return packet6(58, bytes([number]) + bytes(fixed - 1) + options + option)

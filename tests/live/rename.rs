@@ -22,8 +22,8 @@ fn what_is_kept_under_the_name_goes_with_it() {
     assert_eq!(bed.spoke("network rename front edge"), "edge\n");
     bed.refuses("network inspect front", 3, &["no network front"]);
     let shown = &bed.json("network inspect edge")[0];
-    let told = (&shown["mtu"], &shown["publish"], &shown["labels"]["tier"], &shown["bridge"]);
-    assert_eq!(told, (&1400.into(), &"lan".into(), &"web".into(), &"sp-edge".into()));
+    let given = (&shown["mtu"], &shown["publish"], &shown["labels"]["tier"], &shown["bridge"]);
+    assert_eq!(given, (&1400.into(), &"lan".into(), &"web".into(), &"sp-edge".into()));
     assert!(!bed.world.sh("ip -o link").contains("sp-front"));
     let held = bed.spoke("ipam show edge");
     assert!(held.contains("10.74.1.77") && held.contains("db"), "{held}");

@@ -178,7 +178,7 @@ fn podman() {
         (&row(&podman, "web")["network"], &row(&podman, "api")["network"]),
         (&"edge".into(), &"edge".into())
     );
-    // Podman goes on to say `network=shared`, with the subnet that it was told.
+    // Podman goes on to say `network=shared`, with the subnet that it was given.
     podman.podman("restart -t 0 api half");
     assert_eq!(row(&podman, "api")["network"], "edge");
     assert_eq!(

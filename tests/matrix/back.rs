@@ -116,7 +116,7 @@ impl Back {
         }
     }
 
-    /// Whether its router is somebody else's, by which other hosts reach containers by their addresses.
+    /// Whether its router is another host, by which other hosts reach containers by their addresses.
     pub(crate) fn is_routed(&self) -> bool {
         self.neutron.is_some()
     }

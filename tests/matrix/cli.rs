@@ -16,7 +16,7 @@ impl Shell<'_> {
         let port = if name == NAMES[0] { format!("--publish {PORT}:80") } else { String::new() };
         self.spoke(&format!("connect net {name} --container {name} {port}"));
         let lo = self.0.sh(&format!("ip -n {name} -o link show dev lo up"));
-        assert!(!lo.is_empty(), "{name}: nobody else sets the loopback device up");
+        assert!(!lo.is_empty(), "{name}: no other program sets the loopback device up");
     }
 
     #[track_caller]

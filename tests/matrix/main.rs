@@ -26,7 +26,7 @@ const PORT: u16 = 8080;
 /// A bridge of ours, joined later.
 const SIDE: &str = "10.78.0.0/24";
 
-/// A script that says something to whoever connects first, and returns when somebody can.
+/// A script that says something to the client that connects first, and returns when one can.
 fn listen(who: &str) -> String {
     format!(
         "(echo hello from {who} | nc -l -p 80) >/dev/null 2>&1 &

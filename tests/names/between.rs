@@ -24,7 +24,7 @@ fn pods() -> Value {
 /// Which Podman is there beside an engine. Each has a root in which only one engine's programs are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    Nobody,
+    None,
     Podman4,
     Podman5,
 }
@@ -41,7 +41,7 @@ fn engine_with(release: Release, beside: Beside) -> Option<Engine> {
 #[track_caller]
 fn everybody_resolves_everybody(release: Release, beside: Beside) {
     let Some(mut engine) = engine_with(release, beside) else { return };
-    let members = &MEMBERS[..if beside == Beside::Nobody { 4 } else { 5 }];
+    let members = &MEMBERS[..if beside == Beside::None { 4 } else { 5 }];
     prepare(engine.world());
     let serve = Serve::start(engine.world(), &[]);
     engine.start(&[]);
@@ -71,7 +71,7 @@ fn everybody_resolves_everybody(release: Release, beside: Beside) {
         assert!(!said.contains("10.74.1.12"), "{from} asks for what is gone: {said}");
     }
     assert!(pod.del(&pods()).iter().all(Answer::ok));
-    if beside != Beside::Nobody {
+    if beside != Beside::None {
         Podman::run(world, "rm -f -t 0 podman");
     }
     engine.docker("rm -f docker");
@@ -106,7 +106,7 @@ fn run_podman(engine: &Engine, beside: Beside) {
     let own = ":ip=10.74.1.15,alias=podman-alias";
     let run = format!("run -d --name podman --cgroup-parent /{cgroup} --network");
     match beside {
-        Beside::Nobody => {}
+        Beside::None => {}
         Beside::Podman4 => {
             Podman::set_up(world);
             let list = pods();
@@ -133,7 +133,7 @@ fn with_docker_26_1_and_podman_5() {
 
 #[test]
 fn with_docker_28_5() {
-    everybody_resolves_everybody(Release::V28_5, Beside::Nobody);
+    everybody_resolves_everybody(Release::V28_5, Beside::None);
 }
 
 /// What a member is answered, whichever way its own runtime asks.

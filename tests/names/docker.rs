@@ -186,7 +186,7 @@ fn stopping(bed: &Bed) {
     assert_eq!(asked(bed.world()), "NXDOMAIN");
     assert!(!bed.was_asked("stopped.outside.example"));
 
-    // A container that lets nobody have that table keeps no sockets open, and so not its namespace.
+    // A container that lets no other process have that table keeps no sockets open, and so not its namespace.
     let says = format!("{SPOKE} events | grep -q 'answering queries for names in a container'");
     bed.world().sh(&format!("timeout 60 sh -c \"until {says}; do sleep 0.05; done\""));
     let own = format!("test $(nsenter --net={web} ss -Hlnu src {SERVER} | wc -l) = 1");

@@ -13,7 +13,7 @@ const FILES: [&str; 3] = [
     "/usr/share/dbus-1/system.d/org.freedesktop.resolve1.conf",
 ];
 
-/// It takes its servers from the bridges only: the host's own file names nobody that it may ask.
+/// It takes its servers from the bridges only: the host's own file names no server that it may ask.
 const START: &str = "
 chmod +x /lib/systemd/systemd-resolved /usr/bin/resolvectl
 echo 'systemd-resolve:x:64991:64991::/:/usr/sbin/nologin' >>/etc/passwd
@@ -98,7 +98,7 @@ fn the_host_resolves_by_systemd_resolved() {
     assert!(!bed.was_asked("nobody.front.spoke"));
     let said = bed.spoke("dns host");
     assert!(said.contains("systemd-resolved runs here"), "{said}");
-    // A container is nobody's host, and is not answered as one.
+    // A container is no host, and is not answered as one.
     assert_eq!(bed.ask("web", "api.back.spoke"), "NXDOMAIN");
     assert_eq!(bed.ask("web", "2.2.71.10.in-addr.arpa PTR"), "NXDOMAIN");
     assert_eq!(bed.ask("web", "2.1.71.10.in-addr.arpa PTR"), "web.front.spoke");

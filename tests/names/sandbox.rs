@@ -70,7 +70,7 @@ fn a_network_asks_whom_it_was_given() {
     assert!(!bed.was_asked("secret.outside.example"));
 }
 
-/// Nobody gets at names by another way than the bridge of the network, and containers may still serve
+/// No container gets at names by another way than the bridge of the network, and containers may still serve
 /// names to each other.
 #[test]
 fn the_way_by_which_a_query_comes_decides() {

@@ -77,7 +77,7 @@ fn its_running_container_is_stopped() {
     calls.is_clean();
 }
 
-/// With its pair on the switch, as kuryr-libnetwork connects it: nobody else removes that.
+/// With its pair on the switch, as kuryr-libnetwork connects it: no other program removes that.
 #[test]
 fn the_pair_of_its_running_container_goes() {
     for is_known in [false, true] {

@@ -145,17 +145,17 @@ impl Host {
         self.serve.as_ref().map(Serve::log).unwrap_or_default()
     }
 
-    /// Waits until Neutron was told of every port whose it is: containers run before that.
+    /// Waits until Neutron has the name of every port: containers run before that.
     #[track_caller]
     pub(crate) fn named(&self, world: &World) {
-        let owed = "cd /run/spoke/neutron/naming 2>/dev/null && find owed begun -type f || true";
+        let pending = "cd /run/spoke/neutron/naming 2>/dev/null && find owed begun -type f || true";
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            let left = world.sh(&format!("({owed}) 2>/dev/null"));
+            let left = world.sh(&format!("({pending}) 2>/dev/null"));
             if left.is_empty() {
                 return;
             }
-            assert!(Instant::now() < deadline, "Neutron is not told of {left}{}", self.log());
+            assert!(Instant::now() < deadline, "Neutron has no names for {left}{}", self.log());
             tests::glance();
         }
     }
@@ -328,7 +328,7 @@ impl Bed {
         text(&self.engine.endpoint(name, network), key)
     }
 
-    /// Waits until Neutron was told of every port whose it is.
+    /// Waits until Neutron has the name of every port.
     #[track_caller]
     pub(crate) fn named(&self) {
         self.host.named(self.world());

@@ -41,7 +41,7 @@ fn what_a_busy_server_was_asked_for_is_made_once() {
     calls.is_clean();
 }
 
-/// One that stays busy is told with its own status, after some attempts.
+/// One that stays busy is reported with its own status, after some attempts.
 #[test]
 fn a_server_that_stays_busy_is_asked_some_times() {
     let calls = Calls::new();
@@ -100,9 +100,9 @@ fn a_container_of_cni_goes_while_neutron_hangs() {
     calls.is_clean();
 }
 
-/// Its name is being told to a Neutron that does not answer, and nobody waits for that answer.
+/// Its name is being sent to a Neutron that does not answer, and no call waits for that answer.
 #[test]
-fn an_end_does_not_wait_for_a_name_that_is_being_told() {
+fn an_end_does_not_wait_for_a_name_that_is_being_sent() {
     let calls = Calls::new();
     let (network, pool) = calls.network("10.224.0.0/24", &json!({}));
     let ends = Ends::new(&network);

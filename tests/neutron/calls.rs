@@ -239,7 +239,7 @@ impl Calls {
             let is_free =
                 self.world.try_sh("flock -n /run/spoke/neutron/stock/filler true").status == 0;
             held = if is_free { 0 } else { held + 1 };
-            assert!(Instant::now() < deadline, "nobody keeps the stock\n{}", self.host.log());
+            assert!(Instant::now() < deadline, "no process keeps the stock\n{}", self.host.log());
         }
     }
 
@@ -255,7 +255,7 @@ impl Calls {
         self.world.sh(&format!("{}/spoke {arguments} || [ $? = 1 ]", Plugins::MOUNT))
     }
 
-    /// Waits until Neutron was told of every port whose it is.
+    /// Waits until Neutron has the name of every port.
     #[track_caller]
     pub(crate) fn named(&self) {
         self.host.named(&self.world);
@@ -285,7 +285,7 @@ impl Ends {
     }
 }
 
-/// 64 hexadecimal digits that nobody had before, and whose halves nobody had either.
+/// 64 hexadecimal digits that were not used before, and nor were their halves.
 pub(crate) fn docker_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let seed = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed), Instant::now());

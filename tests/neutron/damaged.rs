@@ -1,4 +1,4 @@
-//! The record of a running container is damaged: its port stays, whoever asks, until somebody has looked at
+//! The record of a running container is damaged: its port stays, whichever call comes, until the operator has removed
 //! the record.
 
 use serde_json::json;

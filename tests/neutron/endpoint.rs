@@ -18,7 +18,7 @@ fn the_port_is_the_endpoints() {
     let shown: Value = serde_json::from_str(&run("endpoint inspect mine web")).unwrap();
     assert_eq!(shown[0]["mac"], port["mac_address"]);
     assert!(calls.host.switch.ports().is_empty(), "nothing is plugged yet");
-    // What nobody is in is not taken for lost.
+    // An endpoint without a sandbox is not taken for lost.
     run("gc");
     for sandbox in ["one", "two"] {
         run(&format!("endpoint join mine web {sandbox}"));

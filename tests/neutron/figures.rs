@@ -80,7 +80,7 @@ fn compare(extra: &str, what: &str) {
     for round in 0..ROUNDS {
         own.live(&bed, "own");
         neutron.live(&bed, "net");
-        // What was said of the port after that belongs to nobody else's time.
+        // What was said of the port after that counts for no other figure.
         bed.named();
         if rival.is_some() && round < THEIRS {
             theirs.live(&bed, "theirs");

@@ -7,7 +7,7 @@ use tests::{Podman5, PodmanRelease, Release};
 
 use crate::bed::{Bed, Host, Place, host_name, text};
 
-/// Pings until that comes through: what OVN is told it does soon.
+/// Pings until that comes through: OVN carries out changes soon.
 fn ping(address: &str) -> String {
     format!("for n in 1 2 3 4 5 6 7 8 9 10; do ping -c 1 -W 2 {address} && exit 0; done; exit 1")
 }

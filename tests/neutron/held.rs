@@ -1,5 +1,5 @@
-//! An address that somebody on this host holds, asked for by everybody else: each is refused, and
-//! whoever holds it notices nothing.
+//! An address that a container of this host holds, requested by each other front end: each is refused, and
+//! the holder notices nothing.
 
 use serde_json::{Value, json};
 use tests::neutron::id;
@@ -87,7 +87,7 @@ impl Shared {
 
     /// Everybody asks for the holder's address, and nothing changes.
     #[track_caller]
-    fn nobody_gets(&self, holder: &Holder) {
+    fn no_other_gets(&self, holder: &Holder) {
         let Holder { who, address, is_awaited } = holder;
         let calls = &self.calls;
         let host = &calls.host;
@@ -137,7 +137,7 @@ impl Shared {
         self.calls.host.project.only("ports", &format!("fixed_ips=ip_address%3D{address}"))
     }
 
-    /// An address of the subnet that nobody has: Neutron chooses the others' at random.
+    /// A free address of the subnet: Neutron chooses the others' at random.
     #[track_caller]
     fn free_address(&self) -> String {
         let mut addresses = (70..90).map(|host| self.cidr.replace("0/24", &host.to_string()));
@@ -165,7 +165,7 @@ pub(crate) fn bare(address: &str) -> String {
     address.split('/').next().unwrap().to_owned()
 }
 
-/// One container of each front end; what each has nobody else gets.
+/// One container of each front end; what each has no other one gets.
 #[track_caller]
 fn everybody_keeps_what_he_has(cidr: &str, extra: &str) {
     let shared = Shared::new(cidr, extra);
@@ -175,13 +175,13 @@ fn everybody_keeps_what_he_has(cidr: &str, extra: &str) {
         STOCK => crate::stock::start(calls, network, pool),
         _ => calls.start(network, pool),
     };
-    shared.nobody_gets(&Holder::new("Docker's container", &bare(&address)));
+    shared.no_other_gets(&Holder::new("Docker's container", &bare(&address)));
     let waiting = match extra {
         STOCK => calls.request_address(pool, "", &json!({})).ok(),
         _ => calls.address(pool, &Ends::new(network).mac),
     };
     let waiting = bare(waiting["Address"].as_str().unwrap());
-    shared.nobody_gets(&Holder {
+    shared.no_other_gets(&Holder {
         is_awaited: true,
         ..Holder::new("a container that Docker starts", &waiting)
     });
@@ -190,14 +190,14 @@ fn everybody_keeps_what_he_has(cidr: &str, extra: &str) {
     let list = Shared::list("ours");
     assert!(cni.add(&list).remove(0).ok());
     let of_cni = shared.address_in("has-cni", "eth0");
-    shared.nobody_gets(&Holder::new("CNI's container", &of_cni));
+    shared.no_other_gets(&Holder::new("CNI's container", &of_cni));
     let free = shared.free_address();
     let (status, said) = shared.netavark("setup", "has-podman", Some(&free));
     assert_eq!(status, 0, "{said}");
-    shared.nobody_gets(&Holder::new("Podman's container", &free));
+    shared.no_other_gets(&Holder::new("Podman's container", &free));
     calls.world.sh(&format!("ip netns add has-cli; {}", spoke("network connect mine has-cli")));
     let of_cli = shared.address_in("has-cli", "eth0");
-    shared.nobody_gets(&Holder::new("the command line's", &of_cli));
+    shared.no_other_gets(&Holder::new("the command line's", &of_cli));
 
     assert!(cni.del(&list).remove(0).ok());
     assert_eq!(shared.netavark("teardown", "has-podman", Some(&free)).0, 0);
@@ -206,7 +206,7 @@ fn everybody_keeps_what_he_has(cidr: &str, extra: &str) {
     calls.stop(&ends, pool, &address);
     calls.release_address(pool, &waiting).ok();
     calls.remove_network(network, pool);
-    // CNI's networks are known until somebody looks.
+    // CNI's networks are known until `gc`.
     calls.gc();
     calls.is_clean();
 }
@@ -221,7 +221,7 @@ fn everybody_keeps_an_address_from_stock() {
     everybody_keeps_what_he_has("10.191.0.0/24", STOCK);
 }
 
-/// What is ready for anybody is given to who asks for its address, and to nobody besides.
+/// What is ready for anybody is given to the container that asks for its address, and to no other one.
 #[test]
 fn a_port_that_is_ready_makes_room_for_who_wants_its_address() {
     let shared = Shared::new("10.192.0.0/24", STOCK);
@@ -242,11 +242,11 @@ fn a_port_that_is_ready_makes_room_for_who_wants_its_address() {
     assert!(answer.ok(), "{answer:?}");
     calls.named();
     let port = shared.port(&wanted);
-    assert_ne!(id(&port), id(&ready), "nobody else may be given it out of the stock");
+    assert_ne!(id(&port), id(&ready), "no other container may get it out of the stock");
     // Everything that is ready by now goes to containers, and this address to none of them.
     let more: Vec<_> = (0..4).map(|_| crate::stock::start(calls, network, pool)).collect();
     assert!(more.iter().all(|(_, address)| bare(address) != wanted), "{more:?}");
-    shared.nobody_gets(&Holder::new("CNI's container", &wanted));
+    shared.no_other_gets(&Holder::new("CNI's container", &wanted));
     assert!(cni.del(&list).remove(0).ok());
     for (ends, address) in more.iter().chain([&(ends, address)]) {
         calls.stop(ends, pool, address);

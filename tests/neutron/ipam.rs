@@ -128,7 +128,7 @@ fn an_existing_port_is_used_by_its_address_and_is_unbound_afterwards() {
     let after = bed.host.project.get(&format!("/ports/{}", id(&port)))["port"].clone();
     assert_eq!((&after["binding:host_id"], &after["device_owner"]), (&json!(""), &json!("")));
     assert_eq!(tags(&after), Vec::<String>::new());
-    // Engines choose a hardware address where nobody does, and take no other one for an answer.
+    // Engines choose a hardware address where the user does not, and take no other one for an answer.
     let mac = json!({"port": {"mac_address": port["mac_address"]}});
     bed.host.project.put(&format!("/ports/{}", id(&port)), &mac);
     bed.docker("network rm net");

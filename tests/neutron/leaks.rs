@@ -1,4 +1,4 @@
-//! What nobody asks for again: Docker forgets a network whatever is answered, and dockerd dies between
+//! What no call asks for again: Docker forgets a network whatever is answered, and dockerd dies between
 //! any two calls. What this host made and marked goes by itself; what others made stays.
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn faults() -> [Fault; 2] {
     [Fault::Cut, Fault::Answer(403)]
 }
 
-/// The network is in the book and on no list: whoever removed it will not come back.
+/// The network is in the book and on no list: the process that removed it will not come back.
 #[test]
 fn a_network_that_neutron_kept_goes_with_the_next_collection() {
     let calls = Calls::new();
@@ -42,7 +42,7 @@ fn a_network_that_was_removed_while_neutron_was_away_goes_once_it_is_back() {
     calls.release_pool(&pool).error();
     calls.delete_network(&network).error();
     calls.host.proxy.heal();
-    // The daemon looks as soon as it is there, and needs nobody's word.
+    // The daemon looks as soon as it is there, and needs no call.
     calls.crash();
     calls.host.project.until("/networks", |all| !has(all, "networks", &network));
     calls.gc();
@@ -75,7 +75,7 @@ fn a_network_that_docker_never_wrote_down_can_be_removed() {
     bed.spoke(&format!("network rm {name}"));
     assert!(!bed.host.has_network(&docker));
     assert!(!bed.spoke("network ls").contains(&name));
-    // Its pool was never given back, and serves nobody.
+    // Its pool was never released, and serves no network.
     bed.spoke("gc");
     bed.is_clean();
 }

@@ -30,5 +30,5 @@ mod repeated;
 mod rival;
 mod runtimes;
 mod stock;
-mod stock_told;
+mod stock_reported;
 mod vif;

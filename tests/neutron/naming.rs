@@ -51,7 +51,7 @@ fn a_container_runs_before_its_port_has_a_name() {
     assert!(text(&port, "description").starts_with("spoke:"));
     assert_eq!(calls.host.switch.ports().len(), 1);
     gate.reached();
-    // Nobody here takes it for an orphan meanwhile, and nobody else may have it.
+    // No process here takes it for an orphan meanwhile, and no other container may have it.
     let gc = calls.world.sh(&format!("{}/spoke gc --dry-run -o json", Plugins::MOUNT));
     assert!(!gc.contains("neutron-port"), "{gc}");
     let plain = address.split('/').next().unwrap();
@@ -94,7 +94,7 @@ fn what_is_lost_is_said_again() {
     calls.is_clean();
 }
 
-/// Whoever deletes the port waits for the request that is under way, and nothing is said after that.
+/// The call that deletes the port waits for the request that is under way, and nothing is said after that.
 #[test]
 fn a_port_that_goes_meanwhile_gets_no_name() {
     for is_held_back in [true, false] {
@@ -124,7 +124,7 @@ fn a_port_that_goes_meanwhile_gets_no_name() {
     }
 }
 
-/// Neutron is away while a container comes and goes: nothing was said, and nothing is owed.
+/// Neutron is away while a container comes and goes: nothing was said, and nothing is pending.
 #[test]
 fn who_goes_before_neutron_is_back_leaves_nothing() {
     let calls = stocked();
@@ -181,7 +181,7 @@ fn the_daemon_is_killed_and_the_next_one_says_it() {
 }
 
 #[test]
-fn a_port_that_somebody_deleted_in_the_stock_is_told_of() {
+fn a_port_that_was_deleted_in_the_stock_is_reported() {
     let calls = stocked();
     let (network, pool) = calls.network("10.195.0.0/24", &json!({}));
     let (first, its) = start(&calls, &network, &pool);

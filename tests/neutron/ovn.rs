@@ -25,12 +25,12 @@ fn speaks(from: (&Bed, &str), to: (&Bed, &str), address: &str) {
         to.1,
         "head -c 100000 /dev/zero >/tmp/page; (nc -l -p 80 </tmp/page >/dev/null 2>&1 &)",
     );
-    // Whoever serves stops when he hears that nothing more is said to him.
+    // The server stops when its client sends nothing more.
     let read = format!("sleep 5 | nc -w 5 {address} 80 | wc -c");
     assert_eq!(from.0.inside(from.1, &read), "100000");
 }
 
-/// That a ping comes through within some seconds: what OVN is told it does soon.
+/// That a ping comes through within some seconds: OVN carries out changes soon.
 #[track_caller]
 fn reaches(bed: &Bed, name: &str, address: &str) {
     bed.inside(
@@ -194,7 +194,7 @@ fn a_port_that_is_asked_for_by_its_options_has_them() {
     bed.is_clean();
 }
 
-/// Nobody's first packet is lost: a container starts once the flows of its port are there.
+/// No container's first packet is lost: a container starts once the flows of its port are there.
 #[test]
 fn the_first_packet_of_each_container_is_answered() {
     let Some(lab) = FullLab::running() else { return };
@@ -213,7 +213,7 @@ fn the_first_packet_of_each_container_is_answered() {
         took.push(begun.elapsed());
     }
     took.sort();
-    // For whoever compares what waiting costs.
+    // For a comparison of what waiting costs.
     eprintln!("docker run --rm: median {:?}, {lost} of {} lost", took[took.len() / 2], took.len());
     assert_eq!(lost, 0, "of {} first packets", took.len());
     bed.remove("server");

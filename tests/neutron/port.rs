@@ -115,7 +115,7 @@ fn whenever_the_plugin_is_killed_one_del_leaves_nothing() {
     del(&cni);
     for nth in 1..=calls {
         for (what, deletes) in [("DEL", true), ("ADD and DEL", false)] {
-            // Neutron has done it, and nobody will hear of it.
+            // Neutron has done it, and no caller will hear of it.
             let gate = Gate::default();
             rig.host.proxy.fail("", "/", nth, Fault::HoldReply(gate.clone()));
             let mut adding = Running::start(&cni, &[], "spoke", "ADD", &stdin());

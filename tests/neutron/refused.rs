@@ -77,7 +77,7 @@ fn no_release_takes_an_endpoints_port() {
 
 /// A third party's port in a network that Docker made keeps all of it, both subnets.
 #[test]
-fn a_network_with_a_port_of_somebody_stays_whole() {
+fn a_network_with_a_foreign_port_stays_whole() {
     let calls = Calls::new();
     let (network, pool) = calls.network("10.202.0.0/24", &json!({}));
     let id = tests::neutron::id(&calls.host.network(&network));
@@ -143,7 +143,7 @@ fn what_an_unmade_network_leaves_goes_without_force() {
 }
 
 #[test]
-fn a_pool_that_nobody_gave_back_goes_without_force() {
+fn a_pool_that_was_not_released_goes_without_force() {
     let mut calls = Calls::new();
     let pool = calls.request_pool("10.205.0.0/24", &json!({})).ok();
     calls.crash();

@@ -7,7 +7,7 @@ use crate::bed::{tags, verbs};
 use crate::calls::{Calls, Ends, docker_id};
 
 /// Neutron was not asked on behalf of a call. The daemon looks by itself for its ports, and lists
-/// whole collections for what was left behind; nobody waits for that. A call asks for one thing.
+/// whole collections for what was left behind; no call waits for that. A call asks for one thing.
 #[track_caller]
 fn asks_nothing(calls: &Calls) {
     let kinds = ["networks", "subnets", "subnetpools", "security-groups", "floatingips"];
@@ -77,7 +77,7 @@ fn a_port_that_create_endpoint_makes_has_its_tags() {
     let calls = Calls::new();
     let (network, pool) = calls.network("10.102.0.0/24", &json!({}));
     let ends = Ends::new(&network);
-    // An address that nobody requested: as with another IPAM driver, or after a restart.
+    // An address that was not requested: as with another IPAM driver, or after a restart.
     calls.create_endpoint(&ends, "10.102.0.9/24").ok();
     let port = &calls.host.ports(&calls.host.network(&network))[0];
     let tags = tags(port);

@@ -52,7 +52,7 @@ fn together(mut bed: Bed) {
     bed.inside("one", &ping(&theirs));
     Podman::run(bed.world(), &format!("exec two /bin/sh -c '{}'", ping(&ours)));
     Podman::run(bed.world(), "rm -f -t 0 two");
-    // A network of CNI's is known from its first container on, until somebody looks.
+    // A network of CNI's is known from its first container on, until `gc`.
     bed.world().sh("/opt/cni/bin/spoke gc");
     bed.remove("one");
     bed.docker("network rm net");

@@ -24,7 +24,7 @@ pub(crate) fn start(calls: &Calls, network: &str, pool: &Value) -> (Ends, String
     let address = calls.request_address(pool, "", &json!({})).ok()["Address"].clone();
     let address = address.as_str().unwrap().to_owned();
     let made = calls.create_endpoint(&ends, &address).ok();
-    assert!(made["Interface"]["MacAddress"].is_string(), "Docker is told: {made}");
+    assert!(made["Interface"]["MacAddress"].is_string(), "Docker hears of it: {made}");
     calls.join(&ends).ok();
     (ends, address)
 }
@@ -118,7 +118,7 @@ pub(crate) fn until_ports(calls: &Calls, path: &str, is: impl Fn(usize) -> bool)
         .until(path, |ports| ports["ports"].as_array().is_some_and(|of| is(of.len())));
 }
 
-/// Nobody says when a network of CNI's ends: its last container does.
+/// No call ends a network of CNI's: its last container does.
 #[test]
 fn a_stock_goes_with_its_networks_last_container() {
     let extra = "[neutron.stock]\nminimum = 2\nmaximum = 4\nidle_seconds = 1\n";
@@ -127,7 +127,7 @@ fn a_stock_goes_with_its_networks_last_container() {
     assert!(one.add(&list).remove(0).ok());
     until_ports(&calls, &path, |count| count >= 3);
     calls.named();
-    // It is kept for as long as somebody is on the network, however long ago that began.
+    // It is kept for as long as a container is on the network, however long ago that began.
     calls.world.sh("touch -d '1 hour ago' /run/spoke/neutron/stock/wanted/*.json");
     let mut other = Cni::container(&calls.world, "other");
     assert!(other.add(&list).remove(0).ok());

@@ -46,7 +46,7 @@ fn a_stock_is_shown_and_drained_by_hand() {
 
 /// An engine asks what the plugin requires when it starts, and not again.
 #[test]
-fn a_stock_that_docker_cannot_use_is_told() {
+fn a_stock_that_docker_cannot_use_is_reported() {
     let calls = stocked();
     let (network, pool) = calls.network("10.187.0.0/24", &json!({}));
     let word = "chooses hardware addresses";
@@ -65,7 +65,7 @@ fn a_stock_that_docker_cannot_use_is_told() {
     calls.is_clean();
 }
 
-/// Nobody waits for a container that may come again where the network is gone.
+/// No port waits for a container that may come again where the network is gone.
 #[test]
 fn a_stock_goes_with_the_network_of_the_command_line() {
     let extra = "[neutron.stock]\nminimum = 2\nmaximum = 4\nidle_seconds = 3600\n";
@@ -104,7 +104,7 @@ fn what_is_left_of_a_stock_keeps_no_network() {
 
 /// A daemon that is gone looks after nothing; a cloud that is not configured cannot be asked.
 #[test]
-fn a_stock_that_nobody_looks_after_is_told() {
+fn a_stock_without_a_keeper_is_reported() {
     let project = tests::neutron_lab::ApiLab::shared().project();
     let (name, extra) = (host_name(&project), "[neutron.stock]\nminimum = 2\nmaximum = 4\n");
     let mut calls = Calls::at(Place { project: &project, name: &name, extra, ovn: None });

@@ -53,7 +53,7 @@ fn a_linux_bridge() {
 }
 
 #[test]
-fn a_tap_that_somebody_else_connects() {
+fn a_tap_that_another_program_connects() {
     life(&host("tap", ""), |calls, short| {
         calls.world.sh(&format!("ip link show tap{short}"));
         assert_eq!(calls.host.switch.ports(), Vec::<String>::new());

@@ -123,7 +123,7 @@ fn others_are_refused() {
     );
 }
 
-/// Of many that listen as many hear as may, nobody is kept out, and what is no request of a browser's is refused.
+/// Of many that listen as many hear as may, no client is kept out, and what is no request of a browser's is refused.
 #[track_caller]
 fn crowd(bed: &Bed) {
     let pid = bed.world.pid();
@@ -139,7 +139,7 @@ fn crowd(bed: &Bed) {
     assert!((1..=LISTENING).contains(&listening), "{seen}");
 }
 
-/// Clients that say nothing, and some that listen for ever, keep nobody out.
+/// Clients that say nothing, and some that listen for ever, keep no other one out.
 #[track_caller]
 fn slow(bed: &Bed) {
     let script = format!(

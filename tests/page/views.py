@@ -133,7 +133,7 @@ LANDMARKS = {"banner", "navigation", "main", "contentinfo"}
 
 
 def spoken(browser, name):
-    """What a screen reader is told: parts without a name, landmarks that are missing, headings that skip a level,
+    """What a screen reader reads: parts without a name, landmarks that are missing, headings that skip a level,
     links that are named alike and lead to different places."""
     browser.size(1280, 900)
     browser.open(URL + VIEWS[name])

@@ -100,13 +100,13 @@ fn tabs(seen: &Value) {
     }
 }
 
-/// What a screen reader is told of each view.
+/// What a screen reader reads of each view.
 #[track_caller]
 fn spoken(seen: &Value) {
-    for (view, told) in seen.as_object().unwrap() {
-        assert!(told["parts"].as_u64().unwrap() > 20, "{view}: {told}");
+    for (view, spoken) in seen.as_object().unwrap() {
+        assert!(spoken["parts"].as_u64().unwrap() > 20, "{view}: {spoken}");
         for none in ["unnamed", "missing", "skipped", "alike"] {
-            assert_eq!(told[none], serde_json::json!([]), "{view}: {none}");
+            assert_eq!(spoken[none], serde_json::json!([]), "{view}: {none}");
         }
     }
 }

@@ -37,7 +37,7 @@ fn killed_at_any_moment() {
         if killed.status == 0 {
             return;
         }
-        // Whoever comes next takes over what is left, without a teardown between.
+        // The next call takes over what is left, without a teardown between.
         let _ = call(&world, &over, &format!("setup {netns}"), &document);
         let next = call(&world, "", &format!("setup {netns}"), &document);
         let done = next.status == 0 || next.stdout.contains("already exists");

@@ -19,7 +19,7 @@ fn with_addresses_of_the_book(podman: &Podman5) {
         "network create -d spoke -o parent=eth0 -o host_access=true -o probe=true \
          --subnet 192.0.2.0/24 --gateway 192.0.2.1 --ip-range 192.0.2.64/26 lan",
     );
-    // Somebody on the segment has the first address already.
+    // A device of the segment has the first address already.
     podman.world.sh("ip -n lan address add 192.0.2.65/32 dev lan0");
     podman.serve("one", "--network lan");
     podman.run("two", "--network lan:ip=192.0.2.9,mac=c2:11:22:33:44:55", "");
@@ -118,7 +118,7 @@ fn with_the_daemon_alone(podman: &Podman5) {
     start_daemon(&podman.world);
     podman.podman("network create -d spoke --ipam-driver dhcp -o parent=eth0 lan");
     let first = lives(podman, &server);
-    // Whoever crashed gave nothing back, and is the same client to the server when it returns.
+    // A container that crashed released nothing, and is the same client to the server when it returns.
     podman.world.sh("kill -KILL $(cat /run/dhcp.pid); rm -rf /run/spoke/dhcp /run/cni/dhcp.sock");
     podman.podman("rm -f -t 0 web");
     assert!(server.leases().contains(&format!(" {first} ")), "{}", server.leases());

@@ -102,7 +102,7 @@ fn what_podman_refuses_is_refused(bed: &Podman5) {
     }
 }
 
-/// An address that is kept for a name that nobody has now is for whoever comes, before there is none.
+/// An address that is kept for a name that no container has now is for the next container, before there is none.
 fn kept_addresses_do_not_use_up_a_range(bed: &Podman5) {
     let range = "--subnet 10.91.0.0/24 --ip-range 10.91.0.10-10.91.0.12";
     let (_, held) = became(bed, OURS, range);
@@ -111,7 +111,7 @@ fn kept_addresses_do_not_use_up_a_range(bed: &Podman5) {
     for nth in 0..8 {
         assert!(addresses(bed).is_some(), "container {nth}");
     }
-    // What somebody has is nobody else's.
+    // What one container has no other one gets.
     for name in ["a", "b", "c"] {
         bed.run(name, "--network net", "");
     }

@@ -11,7 +11,7 @@ fn refused(podman: &Podman5, arguments: &str, sentence: &str) {
     assert!(said.contains(sentence), "podman {arguments}: {said}");
 }
 
-fn the_reason_is_told(podman: &Podman5) {
+fn the_reason_is_reported(podman: &Podman5) {
     podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
     for (arguments, sentence) in [
         ("-o colour=red x", "-o colour: no such option; Spoke has bridge, mtu"),
@@ -78,4 +78,4 @@ fn so_many_ports_are_published() {
     assert!(!world.sh("/opt/cni/bin/spoke ports").contains("udp"));
 }
 
-with_each_podman!(the_reason_is_told);
+with_each_podman!(the_reason_is_reported);

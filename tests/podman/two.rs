@@ -106,8 +106,8 @@ PLUGIN
 chmod 755 /usr/local/lib/netavark/spoke
 ip netns add thief"#;
 
-/// Between Podman's two calls the address is nobody's else; of a container that ended it is free at once.
-fn a_reload_lets_nobody_take_the_address(podman: &Podman5) {
+/// Between Podman's two calls no other container gets the address; of a container that ended it is free at once.
+fn a_reload_frees_no_address(podman: &Podman5) {
     podman.podman("network create -d spoke --subnet 10.89.7.0/24 -o sticky=false front");
     podman.serve("web", "--network front --ip 10.89.7.77");
     podman.world.sh(WITH_A_THIEF);
@@ -136,5 +136,5 @@ with_each_podman!(
     one_way_out,
     ports_are_served_through_one_network,
     a_reload_keeps_the_address,
-    a_reload_lets_nobody_take_the_address
+    a_reload_frees_no_address
 );

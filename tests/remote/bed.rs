@@ -67,7 +67,7 @@ impl Bed {
         self.driver.order().join(" ")
     }
 
-    /// That nothing is left of networks and containers, here and in the plugin, and nothing owed.
+    /// That nothing is left of networks and containers, here and in the plugin, and nothing is pending.
     #[track_caller]
     pub(crate) fn is_clean(&self) {
         assert_eq!(self.spoke("gc --dry-run -o json").trim(), "[]");

@@ -1,4 +1,4 @@
-//! Where plugins are found, and who is told what of the host.
+//! Where plugins are found, and what they hear of the host.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tests::remote_driver::{Certificates, Manners, RemoteDriver};
 use tests::{Plugins, Serve, World};
 
-/// How soon a driver is told.
+/// How soon a driver gets the report.
 const WITHIN: Duration = Duration::from_secs(20);
 
 const PORT: u16 = 4711;
@@ -72,7 +72,7 @@ fn namesakes_of_our_own_drivers() {
         world.sh(&format!("{spoke} disconnect net one; {spoke} rm net; ip netns del one"));
         driver.is_empty();
     }
-    // A prefix that nobody needs does no harm.
+    // An unused prefix does no harm.
     driver.listen(&world, "/run/docker/plugins/other.sock");
     world.sh(&format!(
         "{spoke} create --driver plugin:other --ipam-driver other net; {spoke} rm net"
@@ -118,7 +118,7 @@ fn certificates_on_both_sides() {
 }
 
 #[test]
-fn hosts_are_told_to_who_reaches_beyond_this_one() {
+fn hosts_are_reported_to_drivers_that_reach_beyond_this_one() {
     let world = World::new(&Plugins::subject());
     let global = Manners { connectivity: Some("global".into()), ..Manners::default() };
     let wide = RemoteDriver::start(&world, "wide", global);

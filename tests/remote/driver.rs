@@ -63,7 +63,7 @@ fn docker_28_5_works_with_it() {
 }
 
 #[test]
-fn it_fails_as_it_is_told() {
+fn it_fails_as_the_test_says() {
     let engine = Engine::new(Release::V20_10, &Plugins::reference(), &[]);
     let driver = RemoteDriver::start(engine.world(), "probe", Manners::default());
     driver.fail("CreateNetwork", 1, Fault::Refuse("not today".into()));

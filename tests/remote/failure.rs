@@ -79,7 +79,7 @@ fn a_container_that_is_refused_leaves_nothing() {
     bed.is_clean();
 }
 
-/// Whether it was done nobody knows: it is taken back in any case.
+/// Whether it was done is unknown: it is undone in any case.
 #[test]
 fn a_failure_without_a_reason_is_taken_back() {
     let bed = Bed::new(Manners::default());

@@ -90,10 +90,10 @@ fn programmed(call: &tests::remote_driver::Asked) -> Vec<u64> {
     ports.unwrap_or_default().iter().map(|port| port["HostPort"].as_u64().unwrap()).collect()
 }
 
-/// Docker's ports are the sandbox's: whoever is its gateway publishes all of them, whichever network they
+/// Docker's ports are the sandbox's: its gateway network publishes all of them, whichever network they
 /// were named with, and they are never published twice.
 #[test]
-fn ports_follow_whoever_leads_out() {
+fn ports_follow_the_default_gateway() {
     let bed = Bed::with_network(Manners::default(), "");
     bed.spoke(&format!("{CREATE} b"));
     bed.spoke("network create --subnet 10.211.0.0/24 bridged");
@@ -148,7 +148,7 @@ fn ports_follow_whoever_leads_out() {
     bed.is_clean();
 }
 
-/// Nobody said that the container went: what the plugin has for it is given back all the same, once the
+/// No call said that the container went: what the plugin has for it is given back all the same, once the
 /// kernel has taken the namespace apart.
 #[test]
 fn who_is_gone_is_collected() {
@@ -197,7 +197,7 @@ fn none_is_wanted_beside() {
     }
 }
 
-/// Two commands at once on one container: whoever is second chooses again.
+/// Two commands at once on one container: the second one chooses again.
 #[test]
 fn two_at_once_agree() {
     let bed = Bed::with_network(Manners::default(), "");

@@ -1,4 +1,4 @@
-//! Addresses: plugins', Spoke's own, and nobody's.
+//! Addresses: plugins', Spoke's own, and none.
 
 use serde_json::json;
 use tests::remote_driver::{Manners, RemoteDriver};
@@ -71,7 +71,7 @@ fn who_needs_the_hardware_address_gets_it() {
     bed.is_clean();
 }
 
-/// A driver that keeps its pools in memory is told them again.
+/// A driver that keeps its pools in memory gets them again.
 #[test]
 fn a_forgetful_plugin_is_reminded() {
     let bed = Bed::with_network(Manners { replay: true, ..Manners::default() }, "");
@@ -180,7 +180,7 @@ fn configurations_are_kept_and_copied() {
     let bed = Bed::new(Manners::default());
     bed.world.netns("one");
     bed.spoke("network create --config-only --subnet 10.61.0.0/24 --ipam-driver probe kept");
-    assert_eq!(bed.order(), "", "nobody is told of it");
+    assert_eq!(bed.order(), "", "no plugin is called");
     bed.refused("network connect kept one", &["kept"]);
     bed.spoke("network create --driver probe --config-from kept net");
     bed.spoke("network connect net one");
@@ -191,10 +191,10 @@ fn configurations_are_kept_and_copied() {
     bed.is_clean();
 }
 
-/// A tenant's space is told as it is called, to whoever makes the link, and a pool that this host has
+/// A tenant's space is reported as it is called, to the maker of the link, and a pool that this host has
 /// already is no clash there.
 #[test]
-fn a_named_space_is_told() {
+fn a_named_space_is_reported() {
     let bed = Bed::new(Manners::default());
     bed.spoke("network create --subnet 10.61.0.0/24 host");
     for (name, driver) in [("plugged", "--driver probe"), ("bridged", "--driver bridge")] {

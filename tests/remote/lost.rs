@@ -1,4 +1,4 @@
-//! Answers that never come, plugins that die, and what is owed to them.
+//! Answers that never come, plugins that die, and their pending cleanups.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const CONNECT: [&str; 4] =
 const DISCONNECT: [&str; 4] =
     ["RevokeExternalConnectivity", "Leave", "DeleteEndpoint", "ReleaseAddress"];
 
-/// Whatever came of it: the same again works, and what was owed is settled.
+/// Whatever came of it: the same again works, and pending cleanups are done.
 #[test]
 fn a_lost_answer_loses_nothing() {
     let bed = Bed::with_network(Manners::default(), "");
@@ -41,7 +41,7 @@ fn a_lost_answer_loses_nothing() {
 }
 
 #[test]
-fn what_is_owed_is_shown_and_settled() {
+fn pending_cleanups_are_shown_and_done() {
     // Whose endpoint is deleted has left, too.
     for method in ["DeleteEndpoint", "ReleaseAddress"] {
         let bed = Bed::with_network(Manners::default(), "");
@@ -50,13 +50,13 @@ fn what_is_owed_is_shown_and_settled() {
         let _ = bed.try_spoke("network disconnect net one");
         assert!(!bed.ip("one", "-o link").contains("eth0"), "{method}: it is off the network");
         assert!(!bed.spoke("ps").contains("10.200.1.2"), "{method}");
-        let owed = bed.try_spoke("gc --dry-run");
+        let pending = bed.try_spoke("gc --dry-run");
         assert!(
-            owed.stdout.contains(method) && owed.stdout.contains("probe"),
-            "{method}: {owed:?}"
+            pending.stdout.contains(method) && pending.stdout.contains("probe"),
+            "{method}: {pending:?}"
         );
         let _ = bed.try_spoke("gc");
-        assert!(bed.try_spoke("gc --dry-run").stdout.contains(method), "{method}: still owed");
+        assert!(bed.try_spoke("gc --dry-run").stdout.contains(method), "{method}: still pending");
         bed.driver.heal();
         bed.spoke("gc");
         bed.spoke("network rm net");
@@ -65,7 +65,7 @@ fn what_is_owed_is_shown_and_settled() {
 }
 
 #[test]
-fn a_network_that_was_removed_is_owed() {
+fn a_network_that_was_removed_is_pending() {
     for method in ["ReleaseAddress", "ReleasePool", "DeleteNetwork"] {
         let bed = Bed::with_network(Manners::default(), "");
         bed.driver.fail_always(method, Fault::Refuse("not today".into()));
@@ -106,7 +106,7 @@ fn what_is_refused_for_ever_is_forgotten_by_force() {
 }
 
 #[test]
-fn what_a_plugin_that_is_gone_for_good_is_owed_is_forgotten_by_force() {
+fn pending_cleanups_of_a_plugin_that_is_gone_are_forgotten_by_force() {
     let bed = Bed::with_network(Manners::default(), "");
     bed.spoke("network connect net one");
     bed.driver.die();
@@ -137,7 +137,7 @@ fn the_daemon_settles_when_the_plugin_is_back() {
         bed.world.try_sh(&format!("timeout 20 bash -c 'until {settled}; do sleep 0.05; done'"));
     assert_eq!(done.status, 0, "{}\n{}", serve.log(), bed.try_spoke("gc --dry-run").stdout);
     assert_eq!(bed.driver.holds().len(), 3, "{:?}", bed.driver.holds());
-    // What the plugin was never told it was not given.
+    // What the plugin never heard of it did not get.
     let reported = bed.driver.order().join(" ");
     let events = bed.spoke("events -n 1000");
     for method in DISCONNECT {

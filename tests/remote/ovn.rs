@@ -3,7 +3,7 @@
 use tests::remote_driver::OvnDocker;
 use tests::{Plugins, World};
 
-/// A network driver that nobody here wrote, that is no IPAM driver and leads nowhere: addresses are
+/// A third-party network driver, which is no IPAM driver and leads nowhere: addresses are
 /// Spoke's, and the way out is beside it.
 #[test]
 fn ovn_by_spoke() {

@@ -31,16 +31,16 @@ fn shares_its_cache_with_libcni() {
     assert_eq!(world.sh("find /var/lib/cni/networks/net -name '10.*'"), "");
 }
 
-/// Tells on DEL what it was told, below `/run/record`.
+/// Writes on DEL what it read, below `/run/record`.
 const RECORDER: &str = r#"#!/usr/bin/python3
 import json, os, sys
-told = json.load(sys.stdin)
+given = json.load(sys.stdin)
 if os.environ["CNI_COMMAND"] == "DEL":
-    json.dump(told, open("/run/record/told", "w"))
+    json.dump(given, open("/run/record/given", "w"))
 if os.environ["CNI_COMMAND"] == "VERSION":
     print('{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}')
 if os.environ["CNI_COMMAND"] == "ADD":
-    print(json.dumps(told["prevResult"]))
+    print(json.dumps(given["prevResult"]))
 "#;
 
 const RECORDED: &str = r#"{"cniVersion": "1.0.0", "name": "net", "plugins": [
@@ -71,7 +71,7 @@ fn libcni_detaches_what_we_attached() {
     let environment =
         format!("export NETCONFPATH={directory}/net.d CNI_PATH=/opt/cni/bin:/run/record");
     world.sh(&format!("{environment}; {SPOKE} cni del net --container {id}"));
-    // Of ours another address, so that what libcni tells can be nobody else's.
+    // Of ours another address, so that what libcni sends is distinguishable.
     let made = world.sh(&format!(
         "{environment}; printf 10.79.0.9 >/var/lib/cni/networks/net/last_reserved_ip.0
          {SPOKE} cni add net {netns} --container {id}"
@@ -80,7 +80,7 @@ fn libcni_detaches_what_we_attached() {
     assert!(has.contains("10.79.0.10/24"), "{made}{has}");
     world.sh(&format!("{podman} rm -f -t 0 c1"));
     let reported: serde_json::Value =
-        serde_json::from_str(&world.sh("cat /run/record/told")).expect("a configuration");
+        serde_json::from_str(&world.sh("cat /run/record/given")).expect("a configuration");
     assert_eq!(reported["prevResult"]["ips"][0]["address"], "10.79.0.10/24", "{reported}");
     assert_eq!(world.sh("find /var/lib/cni/networks/net -name '10.*'"), "");
     assert_eq!(world.sh("ls /var/lib/cni/results"), "");

@@ -165,7 +165,7 @@ fn plugins_may_be_allowed_their_own_namespace() {
     assert_eq!(world.sh("cat /run/said"), "ADD 1\nDEL 1\nADD none\nDEL none\n");
 }
 
-/// A cache file that nobody can read keeps nothing from being detached.
+/// A cache file that cannot be read keeps nothing from being detached.
 #[test]
 fn a_broken_cache_file_is_passed_over() {
     let world = world(&Plugins::previous());

@@ -56,7 +56,7 @@ pub(crate) fn del(cni: &Cni<'_>, list: &Value) {
     assert!(answers.iter().all(Answer::ok), "{answers:?}");
 }
 
-/// Addresses that the containers were given; nobody has another's.
+/// Addresses that the containers were given; no two have the same one.
 fn addresses(containers: &[Cni<'_>]) -> BTreeSet<String> {
     let ips = |cni: &Cni<'_>| cni.result.as_ref().expect("a result")["ips"].as_array().cloned();
     let all: Vec<_> = containers.iter().filter_map(ips).flatten().collect();
@@ -99,7 +99,7 @@ fn a_hundred_networks_at_once() {
         (/opt/cni/bin/spoke network create n$n >/dev/null 2>/run/said.$n || cat /run/said.$n) &
         done; wait; rm /run/said.*";
     let world = World::new(&Plugins::subject());
-    assert_eq!(world.sh(ALL), "", "somebody got none");
+    assert_eq!(world.sh(ALL), "", "a container got none");
     let listed = world.sh("/opt/cni/bin/spoke network ls -o json");
     let listed: Vec<Value> = serde_json::from_str(&listed).expect("a list");
     let subnets: BTreeSet<_> = listed.iter().map(|it| it["subnets"].to_string()).collect();

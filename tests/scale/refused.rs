@@ -227,7 +227,7 @@ fn judge(row: &Row, answer: &Answer) -> Option<String> {
     Some(format!("does not name {missing:?}"))
 }
 
-/// Somebody else's server, as long as the value lives.
+/// Another program's server, as long as the value lives.
 fn listener(world: &World, port: u16) -> impl Drop {
     struct Server(std::process::Child);
     impl Drop for Server {

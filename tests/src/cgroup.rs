@@ -7,7 +7,7 @@ use std::{fs, process};
 const TOP: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "spoke-test-";
 
-/// The name of a cgroup that nobody else uses; removed from every hierarchy in the end.
+/// The name of an unused cgroup; removed from every hierarchy in the end.
 ///
 /// Declared after the world in its owner, so that no process is left in it by then.
 #[derive(Debug)]

@@ -113,7 +113,7 @@ impl Daemon {
 impl Drop for Daemon {
     /// Who starts others comes first, so that it starts no more of them. What put the process into
     /// its world ends with it, and must not end before: who would wait for the process then is
-    /// outside of its world, which cannot end until somebody has.
+    /// outside of its world, which cannot end until it was waited for.
     fn drop(&mut self) {
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             let below = descendants(self.child.id());

@@ -30,7 +30,7 @@ pub enum Fault {
     Answer(u16),
     /// The service does the work, and this status is what it seems to answer.
     AnswerAfter(u16),
-    /// [`Fault::Answer`] with nothing that says when to come back, as of a proxy that has nobody to ask.
+    /// [`Fault::Answer`] with nothing that says when to come back, as of a proxy without a server.
     Bare(u16),
     /// [`Fault::AnswerAfter`] with nothing that says when to come back.
     BareAfter(u16),

@@ -46,7 +46,7 @@ impl Reply {
 /// Asks, and reads the whole answer.
 ///
 /// # Errors
-/// When nobody listens at `socket`, or the connection breaks, or the answer is no HTTP.
+/// When no process listens at `socket`, or the connection breaks, or the answer is no HTTP.
 pub fn call(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Result<Reply> {
     let (status, mut stream) = open(socket, method, target, body)?;
     let mut body = Vec::new();

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_kernel_has_is_tried_and_what_none_has_is_told() {
+    fn what_every_kernel_has_is_tried_and_what_none_has_is_reported() {
         assert_eq!(tried("ip link add p type veth peer q"), Ok(()));
         assert!(tried("ip link add p type nothing").is_err_and(|said| !said.is_empty()));
     }

@@ -179,7 +179,7 @@ impl Kurma {
     #[track_caller]
     pub fn forget(&self, network: &str, verb: &str) {
         let place = self.world.path(&format!("/spy/tell/{network}.{verb}"));
-        fs::remove_file(place).expect("it was told");
+        fs::remove_file(place).expect("it has instructions");
     }
 
     /// All calls of spies so far, in order.

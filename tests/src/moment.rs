@@ -96,7 +96,7 @@ impl Moment {
         moments
     }
 
-    /// What strace(1) is told, so that it sends a signal then; it counts the calls of each process by itself.
+    /// The arguments of strace(1), so that it sends a signal then; it counts the calls of each process by itself.
     pub fn inject(&self, signal: &str) -> String {
         format!("inject={}:signal={signal}:when={}", self.name, self.nth)
     }

@@ -116,7 +116,7 @@ impl Names {
     }
 }
 
-/// A unicast address that somebody made up: locally administered (IEEE 802-2014 §8.4).
+/// A unicast address that software chose: locally administered (IEEE 802-2014 §8.4).
 fn is_mac(word: &str) -> bool {
     let octets: Option<Vec<u8>> =
         word.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();

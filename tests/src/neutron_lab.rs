@@ -60,7 +60,7 @@ impl ApiLab {
         self.address
     }
 
-    /// A project that nobody else has.
+    /// A project of its own.
     pub fn project(&self) -> Project {
         Project { id: unique(), neutron: self.address, asking: Asking::Header }
     }
@@ -89,7 +89,7 @@ fn locked(shared: &Path) -> File {
         fs::create_dir_all(shared).expect("/run is writable (root)");
         let Ok(file) = create(&path) else { continue };
         flock(&file, FlockOperation::LockExclusive).expect("a lock");
-        // Its guardian removes the folder in the end: then this is nobody's lock any more.
+        // Its guardian removes the folder in the end: then no process has this lock any more.
         let same =
             fs::metadata(&path).is_ok_and(|now| now.ino() == file.metadata().expect("open").ino());
         if same {
@@ -148,7 +148,7 @@ fn guardian(shared: &Path, port: u16) {
     assert!(command.status().is_ok_and(|status| status.success()), "setsid starts");
 }
 
-/// The guardian sees by it that somebody came and went.
+/// The guardian sees by it that a user came and went.
 fn touch(users: &File) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let now = Timespec { tv_sec: now.as_secs() as i64, tv_nsec: i64::from(now.subsec_nanos()) };
@@ -219,7 +219,7 @@ impl FullLab {
         address(self.setting("OS_AUTH_URL"))
     }
 
-    /// A project that nobody else has, and an administrator of it.
+    /// A project of its own, and an administrator of it.
     #[track_caller]
     pub fn account(&self) -> Account {
         let name = format!("test-{}", unique());

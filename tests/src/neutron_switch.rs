@@ -190,7 +190,7 @@ fn free_number(lab: &Path) -> (u16, fs::File) {
     numbers.next().expect("a number for a chassis")
 }
 
-/// Connects whoever comes to `listener` with `to`.
+/// Connects every client of `listener` with `to`.
 fn relay(listener: UnixListener, to: PathBuf) {
     thread::spawn(move || {
         for from in listener.incoming() {

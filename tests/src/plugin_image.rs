@@ -14,7 +14,7 @@ for name in sh cat cut echo env grep head id ip kill ls mkdir mktemp mv nc readl
     sleep stat touch tr true; do ln -s busybox rootfs/bin/$name; done
 ";
 
-/// What records how it is called, and does as told.
+/// What records how it is called, and does what the test says.
 const SPY: &str = include_str!("plugin_image/spy.sh");
 const SPY_MAIN: &str = include_str!("plugin_image/spy_main.sh");
 

@@ -1,4 +1,4 @@
-//! A network driver and IPAM driver of Docker's that nobody would install: it does the work, with
+//! A network driver and IPAM driver of Docker's for tests: it does the work, with
 //! real devices in its world, and fails, lies, hangs and dies as a test says.
 //!
 //! Written from the protocol's description alone (libnetwork/docs/remote.md and ipam.md), so that

@@ -222,7 +222,7 @@ fn objects(body: &str) -> Vec<String> {
     lines
 }
 
-/// Those that somebody asked for: the kernel numbers none that it chose.
+/// Those that a program asked for: the kernel numbers none that it chose.
 fn qdiscs(body: &str) -> Vec<String> {
     let asked = |qdisc: &Value| qdisc["handle"].as_str().is_some_and(|handle| handle != "0:");
     let shown = |mut qdisc: Value| {

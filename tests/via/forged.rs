@@ -40,9 +40,9 @@ pub(crate) fn until_forgotten(world: &World) {
     until(world, "! grep -Eq '^FRAG6?: inuse [1-9]' /proc/net/sockstat /proc/net/sockstat6");
 }
 
-/// The host answers nobody outside in whose name a container sends, and containers go on as before.
+/// The host answers no outside host in whose name a container sends, and containers go on as before.
 #[test]
-fn the_host_answers_nobody_whose_name_is_forged() {
+fn the_host_answers_no_forged_sender() {
     let world = World::new(&subject());
     prepare(&world);
     outside(&world, "vpn");
@@ -98,7 +98,7 @@ fn a_container_on_two_networks_answers_by_the_other_one() {
     for address in ["10.84.0.9", "172.30.0.9"] {
         until(&world, &format!("ping -c1 -W1 -I 203.0.113.254 {address} >/dev/null"));
     }
-    // This host has got networks, and nobody has taken anything away.
+    // This host has got networks, and no program has removed anything.
     let events = spoke("events");
     assert!(!events.contains("put back"), "{events}");
 }

@@ -4,7 +4,7 @@ use tests::{Serve, World};
 
 use crate::bed::{SPOKE, count, outside, prepare, remains, seen, send, subject, until, until_more};
 
-/// A router on the segment of the uplink is the way: not the uplink's own router, and nobody else there.
+/// A router on the segment of the uplink is the way: not the uplink's own router, and no other host there.
 #[test]
 fn a_router_beside_another_is_the_way() {
     let world = World::new(&subject());

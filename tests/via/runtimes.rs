@@ -52,7 +52,7 @@ fn docker_and_cni_leave_by_the_way() {
     engine.docker("rm -f one");
     engine.docker("network rm vpn");
 
-    // The container that forwards is told by its name, also after a restart.
+    // The container that forwards is recognized by its name, also after a restart.
     engine.docker(&format!("run -d --network behind --name two {sleeps}"));
     engine.docker(&format!("run -d --network side --name gluetun {sleeps}"));
     send(world, &key("two"));

@@ -66,7 +66,7 @@ one.accept()
 }
 
 /// Frames to a neighbour, to the host's end of the sender's own link, to everybody: whatever they ask for, in the name of
-/// others, this host answers nobody, and leads nothing elsewhere.
+/// others, this host answers none, and leads nothing elsewhere.
 #[test]
 fn no_frame_has_the_host_answer_who_is_forged() {
     let world = World::new(&subject());

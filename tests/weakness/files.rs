@@ -1,4 +1,4 @@
-//! Files that are named by a caller or an operator, and are none: a FIFO that nobody writes into,
+//! Files that are named by a caller or an operator, and are none: a FIFO without a writer,
 //! and `/dev/zero`, which never ends. They are refused at once by a sentence that names them.
 
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! An address goes from one container to another whose hardware address somebody chose.
+//! An address goes from one container to another whose hardware address a user chose.
 
 use serde_json::json;
 use tests::{Cni, World};
@@ -15,7 +15,7 @@ fn is_reached(world: &World) {
 }
 
 #[test]
-fn to_whoever_has_it_now() {
+fn to_its_holder_now() {
     ours(|world| {
         world.sh("for which in all default; do sysctl -qw net.ipv6.conf.$which.accept_dad=0; done");
         let ipam = json!({"type": "host-local", "ranges":

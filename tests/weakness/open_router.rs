@@ -56,9 +56,9 @@ fn container<'a>(world: &'a World, plugin: &Value) -> (Cni<'a>, Value) {
     (cni, list)
 }
 
-/// What passes though nobody asked for that; what must pass does.
+/// What passes without a request; what must pass does.
 fn passes(world: &World) -> Vec<String> {
-    // First, so that nobody has been asked for before.
+    // First, so that no neighbour has been asked for before.
     let found = opens(world);
     reaches(world, "ip netns exec c1", OF_NEIGHBOUR);
     reaches(world, "ip netns exec n1", PUBLISHED);
@@ -105,9 +105,9 @@ fn with_ptp() {
     opens_nothing(&json!({"type": "ptp", "ipMasq": true, "ipam": ipam()}));
 }
 
-/// The bridge has other machines too, whom nobody forwards for.
+/// The bridge has other machines too, for which this host does not forward.
 #[test]
-fn with_somebody_elses_bridge() {
+fn with_a_foreign_bridge() {
     ours(|world| {
         world.sh(NEIGHBOURS);
         world.sh("ip link add br9 type bridge; ip link set br9 up");
@@ -289,7 +289,7 @@ fn forwarding_ends_after_a_flush_too() {
 }
 
 /// Of a network that trusts one interface, who comes by that reaches what is published, also through a
-/// host that is a router; nobody reaches anything else.
+/// host that is a router; no client reaches anything else.
 #[test]
 fn trusted_interfaces_reach_what_is_published() {
     for forwards in [0, 1] {

@@ -1,5 +1,5 @@
 //! No process outlives a call: the first process of a pod may not reap, or may end with the first
-//! death that it is told of.
+//! death that it hears of.
 
 use serde_json::json;
 use tests::{Cni, World};

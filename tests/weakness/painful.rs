@@ -56,7 +56,7 @@ fn a_port_is_published_twice() {
     });
 }
 
-/// plugins#688: the address is ours, so nobody can have it already.
+/// plugins#688: the address is ours, so no host can have it already.
 #[test]
 fn duplicate_detection_keeps_everybody_waiting() {
     ours(|world| {
@@ -70,7 +70,7 @@ fn duplicate_detection_keeps_everybody_waiting() {
     });
 }
 
-/// plugins#282: nobody removes an unused bridge. Ours goes with its network.
+/// plugins#282: no plugin removes an unused bridge. Ours goes with its network.
 #[test]
 fn an_unused_bridge_stays() {
     ours(|world| {

@@ -130,7 +130,7 @@ fn a_hardware_address_in_cni_args_fails_with_host_local() {
     });
 }
 
-/// CHECK after somebody has removed what this list made; `flush` removes it.
+/// CHECK after another program has removed what this list made; `flush` removes it.
 fn check_after(plugins: &Value, flush: &'static str) {
     compare(|world| {
         let list = list(plugins);

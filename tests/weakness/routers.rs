@@ -22,7 +22,7 @@ s.sendto(message, ("ff02::1", 0, 0, index))
 
 /// What the host believes after an advertisement of the container's.
 fn believed(world: &World, plugin: &Value) -> Vec<String> {
-    // A host that forwards IPv6 believes nobody: the networks have IPv4 alone.
+    // A host that forwards IPv6 believes no router: the networks have IPv4 alone.
     world.sh("echo 1 >/proc/sys/net/ipv6/conf/default/accept_ra");
     let mut cni = Cni::new(world);
     ok(&cni.add(&list(&json!([plugin]))));

@@ -78,7 +78,7 @@ pub(crate) fn rows() -> Vec<Row> {
     rows
 }
 
-/// A program that somebody else wrote: the reference's `host-local` under a name of which neither side
+/// A third party's program: the reference's `host-local` under a name of which neither side
 /// knows more.
 fn of_the_reference() -> Row {
     let program = Plugins::reference().dir().join("host-local");

@@ -1,4 +1,4 @@
-//! `dhcp` where nobody answers, and what cannot be asked. What a server gives is compared beside the
+//! `dhcp` where no server answers, and what cannot be asked. What a server gives is compared beside the
 //! daemon's own tests.
 
 use serde_json::{Value, json};

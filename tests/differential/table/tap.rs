@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::macvlan::{MTU, MTU_LINES};
 use crate::row::{Row, Step, with};
 
-const HEADERS: &str = "whoever opens a tap says which headers it wants: ours has none until then, however \
+const HEADERS: &str = "the program that opens a tap says which headers it wants: ours has none until then, however \
                        it is made; the reference sets some where both owner and group are given";
 const HEADER_LINES: &[&str] =
     &["link eth0 linkinfo info_data pi ", "link eth0 linkinfo info_data vnet_hdr "];

@@ -91,7 +91,7 @@ fn only_v6(side: &mut Side<'_>) {
     ]);
 }
 
-/// Nobody says which subnet: any, as long as it works.
+/// No subnet is given: any, as long as it works.
 fn of_the_pools(side: &mut Side<'_>) {
     side.network("front", "");
     side.network("back", "--ipv6");

@@ -45,7 +45,7 @@ fn without_a_proxy() {
     compare_on(&["--userland-proxy=false"], &[but("published ports", published, differs)]);
 }
 
-/// Subnets of nobody's choice, one after the other. An engine does not tell drivers its pools.
+/// Subnets that the engine chooses, one after the other. An engine does not tell drivers its pools.
 fn chosen(side: &mut Side<'_>) {
     for name in ["first", "second", "third"] {
         side.network(name, "");

@@ -9,7 +9,7 @@ const PAGES: &str = "sh -c 'mkdir -p /www/cgi-bin; cd /www/cgi-bin; \
     printf \"#!/bin/sh\\necho; echo \\$REMOTE_ADDR\\n\" >who; chmod +x who; \
     httpd -p 80 -h /www; exec httpd -f -p 81 -h /www'";
 
-/// What a client is told at a host and a port. The second of silence is for a lost SYN.
+/// What a client reads at a host and a port. The second of silence is for a lost SYN.
 const ASK: &str = "exec 3<>/dev/tcp/$1/$2 && printf \"GET /cgi-bin/who HTTP/1.0\\r\\n\\r\\n\" >&3 && tail -n 1 <&3";
 
 /// A server on the neighbour's machine that says who asks. It reads all of a request: who closes a
@@ -142,7 +142,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Whether a port is answered, whoever the server believes to be asked by: behind a proxy that is
+    /// Whether a port is answered, whichever client the server sees: behind a proxy that is
     /// another.
     pub(super) fn answers(&mut self, from: &str, host: &str, port: u16) {
         let script = format!("timeout 3 {} bash -c '{ASK}' ask {host} {port}", self.over(from));

@@ -10,7 +10,7 @@ use crate::names::until_answered;
 /// Where `kept` may go, and what else listens there.
 const OPEN: &str = "192.0.2.9";
 const SHUT: &str = "192.0.2.77";
-/// Takes connections, which nobody asks about.
+/// Takes connections, of which no record exists.
 const LISTEN: &str = "import socket, signal; s = socket.create_server((str(), 7001), backlog=99); \
                       print(1, flush=True); signal.pause()";
 

@@ -4,7 +4,7 @@ use super::{LS, detach, programs};
 use crate::bed::{SPOKE, Segment, init, join, until, until_reached};
 use crate::sticky::until_kept;
 
-/// An address of that host's block follows its name between the two others, and is one of the block for nobody else.
+/// An address of that host's block follows its name between the two others, and no other container gets it as one of the block.
 #[test]
 fn an_address_of_the_last_release_s_block_follows_its_name() {
     let Some([last, this]) = programs() else { return };

@@ -3,7 +3,7 @@
 #
 #   guardian SHARED UP PORT RELEASE
 #
-# Ends when nobody has held a lock on SHARED/users for a while. bash, because the first process must
+# Ends when no process has held a lock on SHARED/users for a while. bash, because the first process must
 # reap orphans.
 set -eu
 shared=$1 up=$2 port=$3 release=$4

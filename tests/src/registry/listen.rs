@@ -104,7 +104,7 @@ fn serve<S: Read + Write>(stream: S, book: &Mutex<Book>) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(request) = http::request(&mut reader)? {
         if request.method == "CONNECT" {
-            // As a proxy it is itself whoever is asked for.
+            // As a proxy it is itself the requested server.
             reader.get_mut().write_all(b"HTTP/1.1 200 Here\r\n\r\n")?;
             continue;
         }

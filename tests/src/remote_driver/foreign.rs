@@ -1,4 +1,4 @@
-//! Docker plugins that nobody here wrote.
+//! Third-party Docker plugins.
 
 use std::fs;
 use std::path::{Path, PathBuf};

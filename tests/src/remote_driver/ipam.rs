@@ -55,7 +55,7 @@ fn request_pool(manners: &Manners, data: &mut Data, body: &Value) -> Done {
     Ok(json!({"PoolID": id, "Pool": range.to_string(), "Data": manners.pool_data}))
 }
 
-/// A pool of its own choice that nobody has.
+/// A free pool of its own choice.
 fn any(manners: &Manners, data: &mut Data, v6: bool) -> Result<Range, String> {
     let given = manners.pools.iter().filter_map(|pool| Range::parse(pool).ok());
     let given: Vec<Range> = given.filter(|range| range.is_v6() == v6).collect();
@@ -105,7 +105,7 @@ fn request_address(manners: &Manners, data: &mut Data, body: &Value) -> Done {
     Ok(json!({"Address": format!("{address}/{length}"), "Data": {}}))
 }
 
-/// The lowest that nobody has, but for those with a meaning of their own.
+/// The lowest free one, but for those with a meaning of their own.
 fn free(pool: &Pool) -> Option<IpAddr> {
     let (first, last) = pool.range.ends();
     let special =

@@ -27,7 +27,7 @@ pub struct Manners {
     pub gateway_check: Option<(bool, bool)>,
     /// It wants hardware addresses with requests for addresses.
     pub requires_mac: bool,
-    /// It forgets, and has to be told again.
+    /// It forgets, and needs all calls again.
     pub replay: bool,
     /// Join gives the gateways that the network has, unless that is internal.
     pub gateway: bool,

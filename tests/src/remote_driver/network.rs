@@ -126,7 +126,7 @@ fn create_network(data: &mut Data, pid: u32, id: &str, body: &Value) -> Done {
     let pools = ["IPv4Data", "IPv6Data"].iter().filter_map(|key| body[*key].as_array()).flatten();
     let gateways: Vec<&str> = pools.filter_map(|pool| pool["Gateway"].as_str()).collect();
     let bridge = bridge(id);
-    // A bridge without an address of its own takes its ports', and loses whoever knows the last one.
+    // A bridge without an address of its own takes its ports', and a neighbour that knows the last one loses it.
     let address = address(data.networks.len());
     let mut steps = format!("link add {bridge} address {address} type bridge\n");
     steps += &format!("link set {bridge} up\n");

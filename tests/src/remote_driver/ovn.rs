@@ -12,7 +12,7 @@ use crate::world::output;
 const SOCKET: &str = "/run/ovn/nb.sock";
 
 /// Debian's `ovn-docker-overlay-driver`, called `openvswitch`, with a northbound database and a switch of
-/// its own and nobody who programs that: the switch learns.
+/// its own and no controller that programs that: the switch learns.
 #[derive(Debug)]
 pub struct OvnDocker {
     driver: Daemon,
@@ -52,7 +52,7 @@ impl OvnDocker {
         let mut driver = world.command("/usr/bin/python3");
         driver.args(["-u".as_ref(), program().as_os_str()]).env("PYTHONPATH", "/world/python");
         let driver = Daemon::start(world, "ovn-docker", &mut driver, Ready::Says("Running on"));
-        // As long as nobody tells it what to do.
+        // Without a controller.
         switch.vsctl("set bridge br-int fail-mode=standalone");
         Self { driver, _database: database, switch }
     }

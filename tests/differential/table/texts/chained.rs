@@ -140,7 +140,7 @@ fn tuning_rows() -> Vec<Row> {
             "ip -n c1 link set eth0 promisc on",
         )
         .differs(
-            "whoever captures packets in the container breaks CHECK of the reference",
+            "a program that captures packets in the container breaks CHECK of the reference",
             &["3 Check: "],
         ),
         tuned(

@@ -9,7 +9,7 @@ use crate::row::{Row, Step, with};
 /// The host's interface of the result.
 const PAIR: &str = "ip link add up0 type veth peer name up1; ip link set up0 up";
 
-/// Results that nobody can read.
+/// Results that cannot be read.
 pub(crate) fn unreadable() -> Vec<Row> {
     let address = json!({"cniVersion": "1.0.0", "ips": [{"address": "x"}]});
     let gateway =
