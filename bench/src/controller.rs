@@ -32,7 +32,7 @@ const DEAD: &str = "a dead plugin's network";
 const BARE: &str = "bare move";
 /// Who is compared with: a process that does nothing else.
 const BARE_PROCESS: &str = "bare move, executed";
-/// The same with the name in the container, which nobody can leave out who does as libnetwork does.
+/// The same with the name in the container, which a caller that works as libnetwork does cannot leave out.
 const NAMED: &str = "bare move and name";
 const NAMED_PROCESS: &str = "bare move and name, executed";
 const OURS: &str = "spoke connect";
@@ -215,7 +215,7 @@ impl<'a> Stage<'a> {
 /// Our program on a host, with what it says if it fails.
 fn succeed(host: &Host, spoke: &Path, words: &[&str]) -> Result<Cost> {
     let mut command = command(host, spoke, words);
-    // What went wrong is told there.
+    // What went wrong is reported there.
     command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
     let failed = |error| Error::os(format!("executing {}", spoke.display()), error);
     let began = Instant::now();

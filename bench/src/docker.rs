@@ -126,7 +126,7 @@ impl Part {
     }
 }
 
-/// A directory with a copy of the binary under test, so that nobody changes it under our hands.
+/// A directory with a copy of the binary under test, which no build changes during a run.
 struct Subject(PathBuf);
 
 impl Subject {

@@ -2,7 +2,7 @@
 //! runc with the reference plugin, many pods at once, and how soon an image is ready.
 //!
 //! All of it happens in a private world; what is measured there is started there, by this program
-//! within, so that nobody's figures have the way into the world in them.
+//! within, so that no figure has the way into the world in it.
 
 mod call;
 mod image;

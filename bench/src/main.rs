@@ -1,4 +1,4 @@
-//! What Spoke costs: every figure is a ratio to somebody else's work in the same run, round robin.
+//! What Spoke costs: every figure is a ratio to another program's work in the same run, round robin.
 //!
 //! All of it happens in private mount and network namespaces that end with the process, or with one
 //! that it started; the host stays as it was. Nothing here fails because something is slow: targets are printed, met or not.

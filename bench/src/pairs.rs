@@ -37,7 +37,7 @@ pub(crate) fn round_robin(book: &mut Book, cases: &mut [Case<'_>], rounds: usize
         for case in cases.iter_mut() {
             let Case { name, contenders } = case;
             let mut turns: Vec<_> = contenders.iter_mut().collect();
-            // Nobody is always the one who comes after the same other.
+            // No contender always comes after the same other one.
             if round % 2 == 1 {
                 turns.reverse();
             }

@@ -19,7 +19,7 @@ pub(crate) const EVERYTHING: &str = "everything at once";
 /// The device that macvlans are made on.
 const PARENT: &str = "up0";
 
-/// All of them, but for what this kernel lacks: that is told.
+/// All of them, but for what this kernel lacks: that is printed.
 pub(crate) fn cases<'a>(stage: &Stage<'a>, book: &mut Book) -> Result<Vec<Case<'a>>> {
     let behind = |plugin: Value| {
         move |net: Net<'_>| net.list("1.0.0", &[net.plugin(&json!({})), plugin.clone()])

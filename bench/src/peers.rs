@@ -13,7 +13,7 @@ const NAMES: [&str; 9] =
     ["bridge", "host-local", "portmap", "firewall", "tuning", "bandwidth", "macvlan", "sbr", "vrf"];
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Executables, copied so that nobody changes them under our hands.
+/// Executables, copied so that no build changes them during a run.
 pub(crate) struct Peers {
     /// The reference plugins.
     pub(crate) reference: PathBuf,

@@ -91,7 +91,7 @@ pub(crate) fn namespace(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A network namespace that plays a host, with the state of whoever works on it.
+/// A network namespace that plays a host, with the state of the program that works on it.
 pub(crate) struct Host {
     /// Its directory; host-local's data is in `networks`, our book in `runtime` and `state`.
     pub(crate) dir: PathBuf,

@@ -11,7 +11,7 @@ use neutron::contract::HostId;
 use neutron::reconcile::{Breadth, Facts};
 use serde_json::Value;
 
-/// No conversation is longer: whoever asks on for ever hangs.
+/// No conversation is longer: a caller that goes on for ever hangs.
 const LONGEST: usize = 500;
 
 /// A Neutron that says these things in turn, and the last one from then on.
@@ -22,7 +22,7 @@ struct Says {
 
 impl Transport for Says {
     fn carry(&self, _: &Request<'_>) -> Result<Value> {
-        let mut asked = self.asked.lock().expect("nobody panics with it");
+        let mut asked = self.asked.lock().expect("no thread panics with it");
         *asked += 1;
         assert!(*asked < LONGEST, "it asks for ever");
         let answer = &self.answers[(*asked - 1).min(self.answers.len() - 1)];
@@ -34,7 +34,7 @@ impl Transport for Says {
 }
 
 /// Each line is an answer of Neutron's, or the status of a refusal. Whatever it says, nothing is our
-/// bug, and nobody asks for ever.
+/// bug, and no call goes on for ever.
 pub fn cloud(bytes: &[u8]) {
     let lines = bytes.split(|byte| *byte == b'\n');
     let answers: Vec<Value> =
@@ -53,7 +53,7 @@ fn converse(answers: Vec<Value>) -> usize {
     let says = Says { answers, asked: Arc::clone(&asked) };
     let kept = tempfile::tempdir().expect("a directory");
     let neutron = Neutron::over(Box::new(says), settings(), kept.path().to_owned());
-    let again = || *asked.lock().expect("nobody panics with it") = 0;
+    let again = || *asked.lock().expect("no thread panics with it") = 0;
     let net = "10.0.0.0/24".parse().expect("a subnet");
     let spec = PoolSpec {
         net: Some(net),

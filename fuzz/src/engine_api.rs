@@ -36,7 +36,7 @@ fn answering(bytes: &[u8]) -> Api {
     })
 }
 
-/// Whoever asks may have heard enough before the end.
+/// The client may have heard enough before the end.
 fn reply(mut stream: UnixStream, bytes: &[u8]) {
     let mut asked = Vec::new();
     let mut some = [0; 1024];

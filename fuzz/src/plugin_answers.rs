@@ -14,7 +14,7 @@ use remote::plugins::Plugins;
 
 use crate::server::{Server, TIMEOUT};
 
-/// Longer errors are read by nobody.
+/// Longer errors are of no use to a reader.
 const LONGEST_ERROR: usize = 8192;
 
 /// A line with a method, and the answer to it with its head. It is understood, and means the same

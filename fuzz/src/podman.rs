@@ -13,7 +13,7 @@ use crate::nothing::Nothing;
 pub fn podman(bytes: &[u8]) {
     let Some(made) = create(bytes) else { return };
     let again = create(made.to_string().as_bytes());
-    assert_eq!(again, Some(made), "Podman keeps what it was told");
+    assert_eq!(again, Some(made), "Podman keeps what it got");
 }
 
 fn create(bytes: &[u8]) -> Option<Value> {

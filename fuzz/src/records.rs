@@ -1,4 +1,4 @@
-//! The store's own files, written by somebody else.
+//! The store's own files, written by another program.
 
 use std::fs;
 use std::path::Path;

@@ -30,7 +30,7 @@ pub fn corpus(name: &str) -> Vec<Vec<u8>> {
 enum Length {
     /// So many inputs, the same ones each time: a test that fails does so because of a change.
     Inputs(usize),
-    /// Until then, with inputs that nobody tried before.
+    /// Until then, with new random inputs.
     Until(Instant),
 }
 

@@ -1,4 +1,4 @@
-//! A server that says what it is told to, for targets that ask one.
+//! A server that says what its input says, for targets that ask one.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};

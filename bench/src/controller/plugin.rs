@@ -21,7 +21,7 @@ pub(super) struct Plugin {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The interfaces that are in nobody's sandbox, and those that are, by endpoint.
+/// The interfaces that are in no sandbox, and those that are, by endpoint.
 #[derive(Debug, Default)]
 struct Interfaces {
     ready: Vec<String>,
@@ -38,7 +38,7 @@ impl Plugin {
         let at_once = ready.len();
         let interfaces = Arc::new(Mutex::new(Interfaces { ready, joined: BTreeMap::new() }));
         let listener = Arc::new(listener);
-        // Nobody waits until a thread has come into being for him.
+        // No client waits until a thread has started for it.
         let serve = || {
             let (listener, reported) = (Arc::clone(&listener), Arc::clone(&stop));
             let interfaces = Arc::clone(&interfaces);

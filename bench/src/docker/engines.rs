@@ -73,7 +73,7 @@ pub(super) fn run(release: Release, args: &Args) -> Result<()> {
         for team in teams.iter().chain([&none]) {
             team.container(number)?;
         }
-        // Nobody is always the one who comes after the same other.
+        // No contender always comes after the same other one.
         teams.reverse();
         if round + 1 == WARMUP {
             before = own_time(&engine);

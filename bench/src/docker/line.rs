@@ -19,7 +19,7 @@ pub(crate) fn say(place: Place<'_>, round: usize, measured: Result<f64>) -> Resu
     print(&value)
 }
 
-/// Says something for whoever waits.
+/// Prints a remark for the reader.
 pub(crate) fn remark(text: impl Display) -> Result<()> {
     print(&json!(text.to_string()))
 }

@@ -24,7 +24,7 @@ pub(super) const NEW: &str = "Activate, connection new";
 pub(super) const CROWD: &str = "Activate, 16 clients, new";
 const COMING: &str = "network comes";
 const GOING: &str = "network goes";
-/// What the socket, or the kernel's links, cost whoever uses them.
+/// What the socket, or the kernel's links, cost every user of them.
 const FLOOR: &str = "floor";
 pub(super) const OURS: &str = "ours";
 pub(super) const RATE: &str = "rate";

@@ -14,7 +14,7 @@ const SPOKE: &str = "/opt/cni/bin/spoke";
 /// The members of etcd.
 const MEMBERS: [u8; 3] = [100, 101, 102];
 /// What is not so after this long never is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks at what cannot be waited for.
 const GLANCE: Duration = Duration::from_millis(5);
 /// After this a lost host's addresses may be taken over, in seconds.
@@ -273,7 +273,7 @@ impl Host {
 pub(super) fn until(mut is_so: impl FnMut() -> bool) -> Duration {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "it never comes to be so");
+        assert!(begin.elapsed() < TIMEOUT, "it never comes to be so");
         std::thread::sleep(GLANCE);
     }
     begin.elapsed()

@@ -12,7 +12,7 @@ use crate::samples::Place;
 
 /// The work.
 pub(super) const FAILURE: &str = "a host fails";
-pub(super) const TOLD: &str = "dead to told";
+pub(super) const REPORTED: &str = "dead to reported";
 pub(super) const TAKEN: &str = "lease over to address taken";
 pub(super) const HEALED: &str = "joined again to equal entries";
 
@@ -76,12 +76,12 @@ fn die(bed: &mut Bed, round: usize) -> Result<()> {
     bed.cut(&bed.a, true);
     let lost = "/opt/cni/bin/spoke host ls | grep '^a ' | grep -q ' lost '";
     bed.b.until(lost);
-    let told = begin.elapsed();
+    let reported = begin.elapsed();
     let place = |verb| Place { case: FAILURE, verb, who: OURS, unit: "s" };
-    say(place(TOLD), round, Ok(told.as_secs_f64()))?;
+    say(place(REPORTED), round, Ok(reported.as_secs_f64()))?;
     let words = ["network", "connect", "--ip", &wanted, "front", &name];
     until(|| bed.b.try_spoke(&words).is_ok());
-    let after = begin.elapsed().saturating_sub(told + Duration::from_secs(TAKEOVER));
+    let after = begin.elapsed().saturating_sub(reported + Duration::from_secs(TAKEOVER));
     say(place(TAKEN), round, Ok(after.as_secs_f64()))?;
     bed.cut(&bed.a, false);
     bed.a.start();

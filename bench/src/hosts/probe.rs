@@ -15,7 +15,7 @@ const PORT: u16 = 7007;
 /// Between two attempts at what is not reached yet.
 const STEP: Duration = Duration::from_micros(500);
 /// What is not reached after this long is not reached.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Between two packets of the flow that is watched.
 const BEAT: Duration = Duration::from_millis(1);
 /// A packet that is not answered for so long is lost.
@@ -72,7 +72,7 @@ pub(super) fn first_reply(netns: &Netns, to: Ipv4Addr, begin: Instant) -> Result
     socket.set_nonblocking(true).map_err(failed("a socket"))?;
     let to = SocketAddrV4::new(to, PORT);
     let mut packet = [0; 64];
-    while begin.elapsed() < PATIENCE {
+    while begin.elapsed() < TIMEOUT {
         // There is no way yet.
         let _ = socket.send_to(b"there", to);
         thread::sleep(STEP);

@@ -1,7 +1,7 @@
 //! What networks of many hosts are to reach.
 
 use super::attach::{ADDRESS, ATTACH, BLOCK, LOCAL, MIDDLE, WORST, WRITES, exactly};
-use super::failure::{FAILURE, HEALED, TAKEN, TOLD};
+use super::failure::{FAILURE, HEALED, REPORTED, TAKEN};
 use super::loss::{EVENTS, LOST};
 use super::scale::{self, DAEMON, EQUAL, MEMORY, RESYNC, SIMULATED};
 use super::wire::{LATENCY, STREAM, WAY};
@@ -34,7 +34,7 @@ pub(crate) fn targets(book: &Book) -> Vec<Verdict> {
         at_most(format!("{LATENCY}, {OURS} / {BY_HAND}"), 1.1, ratio(WAY, LATENCY, OURS, BY_HAND)),
         at_least(format!("{STREAM}, {ROUTED} / {PLAIN}"), 0.95, ratio(WAY, STREAM, ROUTED, PLAIN)),
         at_most(format!("{LATENCY}, {ROUTED} / {PLAIN}"), 1.1, ratio(WAY, LATENCY, ROUTED, PLAIN)),
-        at_most(format!("{FAILURE}, {TOLD}, worst, s"), 10.0, worst(TOLD)),
+        at_most(format!("{FAILURE}, {REPORTED}, worst, s"), 10.0, worst(REPORTED)),
         at_most(format!("{FAILURE}, {TAKEN}, worst, s"), 1.0, worst(TAKEN)),
         at_most(format!("{FAILURE}, {HEALED}, worst, s"), 2.0, worst(HEALED)),
     ];

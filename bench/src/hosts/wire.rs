@@ -84,7 +84,7 @@ fn routed_by_hand(host: &Host, bed: &Bed) -> Result<Netns> {
          ip link set routed0 master br-routed up
          sysctl -qw net.ipv4.ip_forward=1
          ip route add 10.203.{}.0/24 via {other}
-         # Docker drops what is forwarded, unless it is told otherwise.
+         # Docker drops what is forwarded, unless a rule accepts it.
          iptables -I FORWARD -i br-routed -j ACCEPT; iptables -I FORWARD -o br-routed -j ACCEPT
          ip -n routed address add 10.203.{number}.2/24 dev eth0; ip -n routed link set eth0 up
          ip -n routed route add default via 10.203.{number}.1",
@@ -105,7 +105,7 @@ fn by_hand(host: &Host, bed: &Bed) -> Result<Netns> {
          ip link add hand0 mtu 1450 numrxqueues 1 numtxqueues 1 type veth peer name eth0 netns hand \
              numrxqueues 1 numtxqueues 1 mtu 1450
          ip link set hand0 master br-hand up
-         # Docker drops what bridges pass on, unless it is told otherwise.
+         # Docker drops what bridges pass on, unless a rule accepts it.
          iptables -I FORWARD -i br-hand -o br-hand -j ACCEPT
          ip -n hand address add 10.202.0.{number}/24 dev eth0; ip -n hand link set eth0 up",
         host.address

@@ -35,7 +35,7 @@ const VIEWS: [(&str, &str); 2] = [("overview", "/"), ("containers", "/containers
 /// What the documents load.
 const PARTS: [&str; 3] = ["/style.css", "/page.js", "/icon.svg"];
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
-/// After this long the daemon describes its host anew: each turn finds what somebody finds who comes.
+/// After this long the daemon describes its host anew: each turn finds what a new visitor finds.
 const STALE: Duration = Duration::from_millis(5_200);
 /// What does not answer after this long never does.
 const TIMEOUT: Duration = Duration::from_secs(30);

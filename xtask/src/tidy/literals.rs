@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_told_from_code() {
+    fn texts_are_distinguished_from_code() {
         let source = "let a = b\"x\\\"y\"; // \"no\"\nfn f<'a>(b: &'a str) { ['\"', '\\'', '\\u{41}'] }\nr#\"z\"\"#;/* \"no\" */ r\"w\"";
         let texts: Vec<&str> = pieces(source)
             .into_iter()

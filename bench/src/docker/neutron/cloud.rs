@@ -40,7 +40,7 @@ struct State {
 
 impl Cloud {
     /// Whose endpoint is at this URL.
-    /// Its ids begin with `series`, so that what is left of one's ports is in nobody else's way.
+    /// Its ids begin with `series`, so that what is left of one's ports is in no other one's way.
     pub(super) fn new(url: &str, series: u16) -> Self {
         let state = State { made: u64::from(series) << 16, ..State::default() };
         Self { url: url.to_owned(), state: Mutex::new(state) }

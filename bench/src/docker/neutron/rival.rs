@@ -26,7 +26,7 @@ pub(in crate::docker) const STOCK: &str = "spoke, ports in stock";
 /// Ports in stock: more than a round of anything takes before there are new ones.
 const MINIMUM: usize = 64;
 
-/// Nobody takes longer to start, or to fill its stock.
+/// No contender takes longer to start, or to fill its stock.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(1);
 

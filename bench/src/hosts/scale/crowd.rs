@@ -15,10 +15,10 @@ use netlink::Netns;
 
 use super::CONTAINERS;
 
-/// How long a lease lasts here: nobody renews it but to be measured.
+/// How long a lease lasts here: it is renewed only to be measured.
 const LEASE: u32 = 600;
 /// A change that has not come to a host after this long never does.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The hosts.
 pub(super) struct Crowd {
@@ -107,12 +107,12 @@ impl Crowd {
     /// All hosts listen, and one after another has one more container, and then again not.
     pub(super) fn spread(&self, changes: usize) -> Result<Spread> {
         let (segment, from) = (Netns::current()?, self.etcd.read()?);
-        let (is_over, (tell, told)) = (AtomicBool::new(false), mpsc::channel());
+        let (is_over, (report, reported)) = (AtomicBool::new(false), mpsc::channel());
         let took = std::thread::scope(|scope| {
             for _ in &self.hosts {
-                let (tell, is_over, segment, from) = (tell.clone(), &is_over, &segment, &from);
+                let (report, is_over, segment, from) = (report.clone(), &is_over, &segment, &from);
                 let listen = move || {
-                    let listened = segment.enter(|| self.listen(from, is_over, &tell));
+                    let listened = segment.enter(|| self.listen(from, is_over, &report));
                     // It ends with the connection.
                     drop(listened);
                 };
@@ -121,9 +121,9 @@ impl Crowd {
                     .spawn_scoped(scope, listen)
                     .map_err(|cause| Error::os("starting a host", cause))?;
             }
-            let took = self.change(changes, &told);
+            let took = self.change(changes, &reported);
             is_over.store(true, Ordering::SeqCst);
-            // Whoever listens hears this, and looks whether it is over.
+            // Each listener hears this, and looks whether it is over.
             let last = &self.hosts[0];
             book::be_alive(
                 &self.etcd,
@@ -141,7 +141,7 @@ impl Crowd {
         &self,
         from: &View,
         is_over: &AtomicBool,
-        tell: &mpsc::Sender<Revision>,
+        report: &mpsc::Sender<Revision>,
     ) -> Result<()> {
         let etcd = Etcd::new(vec![self.url.clone()], Access::default())?;
         let (mut view, mut after) = (from.clone(), from.revision);
@@ -149,7 +149,7 @@ impl Crowd {
             etcd.watch(after, Duration::from_secs(20), &mut |revision, changes| {
                 changes.into_iter().for_each(|change| view.apply(change));
                 after = revision;
-                let said = tell.send(revision);
+                let said = report.send(revision);
                 match said.is_err() || is_over.load(Ordering::SeqCst) {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -160,7 +160,7 @@ impl Crowd {
     }
 
     /// So many changes, one after another; the first one that reaches everybody says that all listen.
-    fn change(&self, count: usize, told: &mpsc::Receiver<Revision>) -> Result<Vec<f64>> {
+    fn change(&self, count: usize, reported: &mpsc::Receiver<Revision>) -> Result<Vec<f64>> {
         let mut took = Vec::new();
         for number in 0..count {
             let host = &self.hosts[(number / 2) % self.hosts.len()];
@@ -184,7 +184,7 @@ impl Crowd {
             let begin = Instant::now();
             book::publish(&self.etcd, &view, &host.name, &has)?;
             for _ in &self.hosts {
-                let said = told.recv_timeout(PATIENCE);
+                let said = reported.recv_timeout(TIMEOUT);
                 said.map_err(|_| Error::try_again("a host never heard of a change"))?;
             }
             took.push(begin.elapsed().as_secs_f64() * 1e3);
