@@ -1,6 +1,6 @@
 //! `spoke gc` with Docker plugins: pending cleanups, and plugins that do not answer.
 
-use host::views::debtor;
+use host::views::cleanup_object;
 use model::{Error, Result};
 use remote::{DeadEnd, PendingCleanup, Urgency};
 
@@ -44,7 +44,7 @@ fn written_off(cleanup: &PendingCleanup, remaining: &str) -> FindingView {
 
 fn view(cleanup: &PendingCleanup, done: bool) -> FindingView {
     let driver = cleanup.driver.as_ref().map_or("?", |driver| driver.as_str());
-    let who = debtor(cleanup);
+    let who = cleanup_object(cleanup);
     let tried = match (cleanup.tries, cleanup.error.as_str()) {
         (0, _) | (_, "") => String::new(),
         (1, error) => format!(", tried once: {error}"),

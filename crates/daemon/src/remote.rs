@@ -11,7 +11,7 @@ use std::time::Duration;
 use host::dataplane::Foreign;
 use host::event::{Event, What};
 use host::time;
-use host::views::debtor;
+use host::views::cleanup_object;
 use libnetwork::{Discovery, Node};
 use model::{DriverName, Error, LinkKind, Result};
 use remote::calls::Life;
@@ -178,33 +178,35 @@ impl Keeper<'_> {
 
     fn retry(&mut self, urgency: Urgency) -> Result<()> {
         let settled = self.foreign.remote.retry(urgency)?;
-        let key = |debt: &PendingCleanup| (debt.log_file.clone(), debt.what.clone());
+        let key = |cleanup: &PendingCleanup| (cleanup.log_file.clone(), cleanup.what.clone());
         let remaining: BTreeMap<_, _> =
-            settled.remaining.into_iter().map(|debt| (key(&debt), debt)).collect();
-        for (key, debt) in &remaining {
+            settled.remaining.into_iter().map(|cleanup| (key(&cleanup), cleanup)).collect();
+        for (key, cleanup) in &remaining {
             if !self.pending.contains_key(key) {
-                let what = sentence("is pending", debt);
+                let what = sentence("is pending", cleanup);
                 self.report(
                     What::CleanupPending,
-                    match debt.error.is_empty() {
+                    match cleanup.error.is_empty() {
                         true => what,
-                        false => format!("{what}: {}", debt.error),
+                        false => format!("{what}: {}", cleanup.error),
                     },
                 );
             }
         }
-        let done: BTreeMap<_, _> = settled.done.iter().map(|debt| (key(debt), debt)).collect();
+        let done: BTreeMap<_, _> =
+            settled.done.iter().map(|cleanup| (key(cleanup), cleanup)).collect();
         // Another process may have carried out those that are not left.
         let gone = self.pending.iter().filter(|(key, _)| !done.contains_key(*key));
-        let gone = gone.filter(|(key, _)| !remaining.contains_key(*key)).map(|(_, debt)| debt);
-        for debt in done.values().copied() {
-            self.report(What::CleanupDone, sentence("is done", debt));
+        let gone =
+            gone.filter(|(key, _)| !remaining.contains_key(*key)).map(|(_, cleanup)| cleanup);
+        for cleanup in done.values().copied() {
+            self.report(What::CleanupDone, sentence("is done", cleanup));
         }
         // This process made no call for those, and perhaps no process ever will.
-        for debt in
-            gone.chain(settled.moot.iter().filter(|debt| !self.pending.contains_key(&key(debt))))
+        for cleanup in gone
+            .chain(settled.moot.iter().filter(|cleanup| !self.pending.contains_key(&key(cleanup))))
         {
-            self.report(What::CleanupDone, sentence("is not pending any more", debt));
+            self.report(What::CleanupDone, sentence("is not pending any more", cleanup));
         }
         let metrics = &self.daemon.journal.metrics;
         metrics.pending(remaining.len());
@@ -344,7 +346,7 @@ impl Keeper<'_> {
     }
 }
 
-fn sentence(state: &str, debt: &PendingCleanup) -> String {
-    let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
-    format!("plugin {driver}: {} for {} {state}", debt.what, debtor(debt))
+fn sentence(state: &str, cleanup: &PendingCleanup) -> String {
+    let driver = cleanup.driver.as_ref().map_or("?", |driver| driver.as_str());
+    format!("plugin {driver}: {} for {} {state}", cleanup.what, cleanup_object(cleanup))
 }

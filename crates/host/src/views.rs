@@ -64,12 +64,12 @@ pub struct PoolUse {
 }
 
 /// The object of the cleanup.
-pub fn debtor(debt: &PendingCleanup) -> String {
-    match &debt.who {
+pub fn cleanup_object(cleanup: &PendingCleanup) -> String {
+    match &cleanup.who {
         CleanupSubject::Network(name) => format!("network {name}"),
         CleanupSubject::Attachment(id) => id.to_string(),
         CleanupSubject::Unreadable => {
-            format!("an unknown object: {} cannot be read", debt.log_file)
+            format!("an unknown object: {} cannot be read", cleanup.log_file)
         }
     }
 }

@@ -11,19 +11,19 @@ use super::{CleanupSubject, DeadEnd, PendingCleanup, Remote, Retried, Urgency};
 impl Remote {
     /// The pending cleanups. Makes no call.
     pub fn pending(&self) -> Result<Vec<PendingCleanup>> {
-        let mut debts = Vec::new();
+        let mut cleanups = Vec::new();
         for place in [Place::Held, Place::CleanupPending] {
             for key in self.undo_log.keys(place)? {
                 match self.undo_log.peek(&key) {
-                    Ok(Some(record)) => debts.extend(self.debts(&key, &record)),
+                    Ok(Some(record)) => cleanups.extend(self.cleanups(&key, &record)),
                     Ok(None) => {}
-                    Err(error) => debts.push(unreadable(&key, error.to_string())),
+                    Err(error) => cleanups.push(unreadable(&key, error.to_string())),
                 }
             }
         }
         let odd = self.undo_log.odd()?;
-        debts.extend(odd.iter().map(|name| self::odd(name)));
-        Ok(debts)
+        cleanups.extend(odd.iter().map(|name| self::odd(name)));
+        Ok(cleanups)
     }
 
     /// Carries out pending cleanups. Safe beside other processes that do the same.
@@ -59,23 +59,24 @@ impl Remote {
         waiting: &mut BTreeSet<NetworkName>,
     ) -> Result<Retried> {
         let Some(before) = self.undo_log.peek(key)? else { return Ok(Retried::default()) };
-        let pending = self.debts(key, &before);
+        let pending = self.cleanups(key, &before);
         if matches!(&before.subject, Subject::Network(network) if waiting.contains(network)) {
             return Ok(Retried { remaining: pending, ..Retried::default() });
         }
         let after = self.retry_log_file(key, urgency)?;
         let remaining: Vec<PendingCleanup> =
-            after.record.iter().flat_map(|record| self.debts(key, record)).collect();
+            after.record.iter().flat_map(|record| self.cleanups(key, record)).collect();
         if let Some(Record { subject: Subject::Attachment(id, _), entries, .. }) = &after.record
             && entries.iter().any(is_in_the_way)
         {
             waiting.insert(id.network.clone());
         }
-        let was_sent =
-            |debt: &PendingCleanup| after.done.iter().any(|undo| undo.to_string() == debt.what);
+        let was_sent = |cleanup: &PendingCleanup| {
+            after.done.iter().any(|undo| undo.to_string() == cleanup.what)
+        };
         let gone = pending
             .into_iter()
-            .filter(|debt| remaining.iter().all(|remaining| remaining.what != debt.what));
+            .filter(|cleanup| remaining.iter().all(|remaining| remaining.what != cleanup.what));
         let (done, moot) = gone.partition(was_sent);
         Ok(Retried { done, moot, remaining })
     }
@@ -87,8 +88,8 @@ impl Remote {
         let mut given = Vec::new();
         for key in self.undo_log.keys(Place::CleanupPending)? {
             let Ok(Some(mut log_file)) = self.undo_log.find_idle(&key) else { continue };
-            let debts = self.debts(&key, &log_file.record).into_iter();
-            given.extend(debts.filter(|debt| debt.dead_end.is_some()));
+            let cleanups = self.cleanups(&key, &log_file.record).into_iter();
+            given.extend(cleanups.filter(|cleanup| cleanup.dead_end.is_some()));
             log_file.record.entries.retain(|entry| self.dead_end(entry).is_none());
             self.finish(&mut log_file)?;
         }
@@ -113,10 +114,10 @@ impl Remote {
         is_gone.then_some(DeadEnd::Uninstalled)
     }
 
-    fn debts(&self, key: &str, record: &Record) -> Vec<PendingCleanup> {
+    fn cleanups(&self, key: &str, record: &Record) -> Vec<PendingCleanup> {
         let is_void = record.is_of_another_boot(&self.undo_log);
         let entries = record.entries.iter().filter(|entry| is_void || entry.pending.is_some());
-        let debts = entries.map(|entry| {
+        let cleanups = entries.map(|entry| {
             let mut entry = entry.clone();
             entry.mark_pending(self.now());
             let dead_end = self.dead_end(&entry);
@@ -133,7 +134,7 @@ impl Remote {
             let log_file = key.to_owned();
             PendingCleanup { who, driver, what, since, tries, error, held, dead_end, log_file }
         });
-        debts.collect()
+        cleanups.collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! A Rust source in pieces: code, and the texts of its string literals. Comments are in neither.
+//! A Rust source in pieces: code, comments, and the texts of its string literals.
 
 /// A piece of a source.
 pub(super) struct Piece<'a> {
@@ -15,6 +15,8 @@ pub(super) enum Kind {
     Code,
     /// The text of a string literal.
     Text,
+    /// A comment, with its marks.
+    Comment,
 }
 
 /// The pieces of a source in their order.
@@ -23,18 +25,19 @@ pub(super) fn pieces(source: &str) -> Vec<Piece<'_>> {
     let (mut code, mut at) = (0, 0);
     while at < source.len() {
         let rest = &source[at..];
-        let (length, text) = match token(rest, source[..at].chars().next_back()) {
+        let (length, found) = match token(rest, source[..at].chars().next_back()) {
             Token::Code(length) => {
                 at += length;
                 continue;
             }
             Token::Skipped(length) => (length, None),
+            Token::Comment(length) => (length, Some((Kind::Comment, &rest[..length]))),
             Token::Text { before, length, after } => {
-                (before + length + after, Some(&rest[before..before + length]))
+                (before + length + after, Some((Kind::Text, &rest[before..before + length])))
             }
         };
         pieces.extend(code_of(source, code, at));
-        pieces.extend(text.map(|text| Piece { kind: Kind::Text, start: at, text }));
+        pieces.extend(found.map(|(kind, text)| Piece { kind, start: at, text }));
         at += length;
         code = at;
     }
@@ -49,8 +52,9 @@ fn code_of(source: &str, start: usize, end: usize) -> Option<Piece<'_>> {
 
 enum Token {
     Code(usize),
-    /// A line's end, a comment, a character.
+    /// A line's end, a character.
     Skipped(usize),
+    Comment(usize),
     Text {
         before: usize,
         length: usize,
@@ -63,10 +67,10 @@ fn token(rest: &str, last: Option<char>) -> Token {
     let of_name = last.is_some_and(|last| last.is_alphanumeric() || last == '_');
     let length = rest.chars().next().map_or(1, char::len_utf8);
     if rest.starts_with("//") {
-        return Token::Skipped(rest.find('\n').unwrap_or(rest.len()));
+        return Token::Comment(rest.find('\n').unwrap_or(rest.len()));
     }
     if rest.starts_with("/*") {
-        return Token::Skipped(rest.find("*/").map_or(rest.len(), |end| end + 2));
+        return Token::Comment(rest.find("*/").map_or(rest.len(), |end| end + 2));
     }
     match rest.as_bytes()[0] {
         b'\n' => Token::Skipped(1),

@@ -1,20 +1,26 @@
-//! The words that docs/glossary.md has replaced, in names and in what users read.
+//! The words that docs/glossary.md has replaced, in names, in comments and in what users read.
 
 use super::literals::{Kind, pieces};
 
 /// Parts of names, and words of texts.
-const GONE: [&str; 31] = [
-    "begun", "clerk", "desist", "farewell", "forgo", "forgone", "handout", "owed", "owing",
-    "patience", "peopled", "roster", "said", "shelf", "steer", "steering", "story", "tell",
-    "tells", "tenure", "together", "told", "unsaid", "untell", "untold", "whom", "wish", "wished",
+const GONE: [&str; 39] = [
+    "begun", "clerk", "debt", "debtor", "debtors", "debts", "desist", "farewell", "forgo",
+    "forgone", "handout", "nobody", "owed", "owing", "patience", "patient", "peopled", "roster",
+    "said", "shelf", "somebody", "steer", "steering", "story", "tell", "tells", "tenure",
+    "together", "told", "unsaid", "untell", "untold", "whoever", "whom", "wish", "wished",
     "wishes", "world", "worlds",
 ];
 /// Words of texts only: as parts of names they mean something else.
 const GONE_IN_TEXTS: [&str; 6] = ["lent", "owe", "owes", "settle", "settled", "settles"];
-/// The same, of several words.
+/// Words of comments: these name the caller, the operator, the process or the container instead.
+const GONE_IN_COMMENTS: [&str; 12] = [
+    "debtor", "debtors", "nobody", "owe", "owed", "owes", "patience", "somebody", "told",
+    "whoever", "wish", "wishes",
+];
+/// Of texts, of several words.
 const PHRASES: [&str; 3] = ["given back", "handed out", "handed to"];
 /// What stands in texts all the same: where, which word, why.
-const KEPT: [(&str, &str, &str); 8] = [
+const KEPT: [(&str, &str, &str); 10] = [
     ("crates/neutron/src/port_update/book.rs", "begun", "a directory of running hosts"),
     ("crates/neutron/src/port_update/book.rs", "clerk", "a file of running hosts"),
     ("crates/neutron/src/port_update/book.rs", "owed", "a directory of running hosts"),
@@ -22,6 +28,8 @@ const KEPT: [(&str, &str, &str); 8] = [
     ("crates/neutron/src/stock/stock_files.rs", "lent", "a directory of running hosts"),
     ("crates/remote/src/undo_log.rs", "owed", "a directory of running hosts"),
     ("crates/linux/src/filter/spoof/rules.rs", "told", "a chain of running hosts"),
+    ("crates/linux/src/names/page.rs", "nobody", "the head of files of running hosts"),
+    ("crates/model/src/network.rs", "nobody", "a value of records"),
     ("crates/explain/src/walk/hop.rs", "tell", "cannot-tell: a documented JSON value"),
 ];
 /// `cannot tell` is a verdict of `spoke explain`, in plain English.
@@ -38,6 +46,7 @@ pub(super) fn complaints(name: &str, product: &str) -> Vec<String> {
             // What earlier versions wrote is still read.
             Kind::Text if is_alias(product, piece.start) => Vec::new(),
             Kind::Text => in_text(name, piece.text),
+            Kind::Comment => in_comment(name, piece.text),
         };
         // Few pieces have a complaint, and a source has many.
         let line = || product[..piece.start].matches('\n').count() + 1;
@@ -58,17 +67,26 @@ fn in_text(name: &str, text: &str) -> Vec<String> {
     // A line that goes on after a backslash has no space more.
     let plain = text.replace('\\', " ").to_lowercase();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ").replace(PLAIN, "");
-    let words = plain.split(|letter: char| !letter.is_ascii_alphabetic());
-    let is_kept = |word: &str| KEPT.iter().any(|kept| (kept.0, kept.1) == (name, word));
-    let mut found: Vec<String> = words
-        .filter(|word| GONE.contains(word) || GONE_IN_TEXTS.contains(word))
-        .filter(|word| !is_kept(word))
-        .map(str::to_owned)
-        .collect();
+    let mut found = words_of(name, &plain, &[&GONE, &GONE_IN_TEXTS]);
     found.extend(
         PHRASES.iter().filter(|phrase| plain.contains(**phrase)).map(|phrase| (*phrase).to_owned()),
     );
     found
+}
+
+/// The words of a comment.
+fn in_comment(name: &str, comment: &str) -> Vec<String> {
+    words_of(name, &comment.to_lowercase(), &[&GONE_IN_COMMENTS])
+}
+
+/// The words of a text in small letters that are in a list, but for those that may stand there.
+fn words_of(name: &str, plain: &str, lists: &[&[&str]]) -> Vec<String> {
+    let words = plain.split(|letter: char| !letter.is_ascii_alphabetic());
+    let is_kept = |word: &str| KEPT.iter().any(|kept| (kept.0, kept.1) == (name, word));
+    words
+        .filter(|word| lists.iter().any(|list| list.contains(word)) && !is_kept(word))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The words of the names in a piece of code.
@@ -100,7 +118,10 @@ mod tests {
             ("crates/cni/src/a.rs", "let port_wish = told(roster);", 3),
             ("crates/cni/src/a.rs", "struct NetworkWish;", 1),
             ("crates/cni/src/a.rs", "const PATIENCE: u32 = HTTPWish(MY_PATIENCE);", 3),
-            ("crates/cni/src/a.rs", "say(\"a\"); // told", 0),
+            ("crates/cni/src/a.rs", "say(\"a\"); // told of what nobody has", 2),
+            ("crates/cni/src/a.rs", "/// It was said, and retold to a world.\nsay(\"a\");", 0),
+            ("crates/cni/src/a.rs", "/* whoever\n*/ fn of_nobody() {}", 2),
+            ("crates/remote/src/undo_log.rs", "// in `owed`", 0),
             ("crates/cni/src/a.rs", "say(\"http://a told\"); let b = 'a';", 1),
             ("crates/cni/src/a.rs", "say(r#\"it \"is\" owed\"#)", 1),
             ("crates/cni/src/a.rs", "say(\"a pool that is handed \\\n   out\")", 1),
@@ -116,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_line_is_that_of_the_word() {
-        let found = complaints("a.rs", "\n// told\nlet a = 'b';\nlet told = 1;\n");
+        let found = complaints("a.rs", "\n// old\nlet a = 'b';\nlet told = 1;\n");
         assert_eq!(found, ["a.rs:4: `told` is another word in docs/glossary.md"]);
     }
 }

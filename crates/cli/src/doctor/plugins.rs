@@ -19,9 +19,9 @@ pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Ch
         ),
     }
     match (host_context.foreign)().and_then(|foreign| foreign.remote.pending()) {
-        Ok(debts) if debts.is_empty() => {}
-        Ok(debts) => {
-            let what = format!("pending cleanups at Docker plugins: {}", debts.len());
+        Ok(cleanups) if cleanups.is_empty() => {}
+        Ok(cleanups) => {
+            let what = format!("pending cleanups at Docker plugins: {}", cleanups.len());
             checks.push(Check::warn(what, "spoke gc"));
         }
         Err(error) => checks.push(

@@ -32,7 +32,7 @@ pub use own::{
     prune_own,
 };
 pub use rules::{LOG_GROUP, NAMES_PORT};
-pub(super) use rules::{from_none, of_link_or_nobody, of_unknown_option};
+pub(super) use rules::{from_none, of_link_or_unspecified, of_unknown_option};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};

@@ -228,8 +228,8 @@ fn a_dead_plugin_keeps_no_container_from_detaching() {
     rig.plugin.fail(|_, _| Some(Fault::Dead));
     rig.detach(&one);
     rig.delete(&network);
-    let debts: Vec<String> = rig.remote.pending().unwrap().into_iter().map(|d| d.what).collect();
-    assert_eq!(debts.len(), 6, "{debts:?}");
+    let cleanups: Vec<String> = rig.remote.pending().unwrap().into_iter().map(|d| d.what).collect();
+    assert_eq!(cleanups.len(), 6, "{cleanups:?}");
     // The next call at the same place waits for it.
     let error = rig.attach(&mut one).unwrap_err();
     assert_eq!(error.kind(), model::Kind::TryAgain, "{error}");

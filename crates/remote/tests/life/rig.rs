@@ -90,7 +90,7 @@ impl Rig {
     pub(crate) fn retry(&self) {
         for _ in 0..20 {
             let left = self.remote.retry(Urgency::Now).unwrap().remaining;
-            if left.iter().all(|debt| debt.dead_end == Some(DeadEnd::Lost)) {
+            if left.iter().all(|cleanup| cleanup.dead_end == Some(DeadEnd::Lost)) {
                 return;
             }
         }

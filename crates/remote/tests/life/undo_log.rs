@@ -32,7 +32,9 @@ fn after_a_reboot_endpoints_are_pending_and_networks_live_on() {
     assert!(rig.remote.made(&one).unwrap().is_none());
     let pending = rig.remote.pending().unwrap();
     assert_eq!(pending.len(), 4, "{pending:?}");
-    assert!(pending.iter().all(|debt| debt.who == CleanupSubject::Attachment(one.id.clone())));
+    assert!(
+        pending.iter().all(|cleanup| cleanup.who == CleanupSubject::Attachment(one.id.clone()))
+    );
     let settled = rig.remote.retry(Urgency::Due).unwrap();
     assert_eq!((settled.done.len(), settled.moot.len(), settled.remaining.len()), (4, 0, 0));
     let expected = ["Revoke", "Leave", "DeleteEndpoint", "ReleaseAddress 10.1.0.2"];
@@ -186,7 +188,12 @@ fn pauses_between_tries_grow() {
     let settled = rig.remote.retry(Urgency::Due).unwrap();
     assert!(settled.done.is_empty() && !settled.remaining.is_empty());
     assert_eq!(rig.plugin.log(), Vec::<String>::new());
-    assert!(settled.remaining.iter().any(|debt| debt.tries > 0 && debt.error.contains("refused")));
+    assert!(
+        settled
+            .remaining
+            .iter()
+            .any(|cleanup| cleanup.tries > 0 && cleanup.error.contains("refused"))
+    );
     rig.plugin.work();
     rig.retry();
     rig.delete(&network);

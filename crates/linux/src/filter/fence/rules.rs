@@ -114,13 +114,13 @@ const MARK: u32 = 0x7370_0065;
 
 fn sender() -> Vec<Steps> {
     // Who asks for an address by DHCP forges none.
-    let mut rules = of_link_or_nobody(ACCEPT).to_vec();
+    let mut rules = of_link_or_unspecified(ACCEPT).to_vec();
     rules.extend([from_none(Ip::V4, DROP), vec![jump("genuine")]]);
     rules
 }
 
 /// What comes from an address of a link, or from none.
-pub(crate) fn of_link_or_nobody(then: Expression<'static>) -> [Steps; 2] {
+pub(crate) fn of_link_or_unspecified(then: Expression<'static>) -> [Steps; 2] {
     [ending(of_the_link(), then.clone()), from_none(Ip::V6, then)]
 }
 
@@ -169,7 +169,7 @@ fn leaving() -> Vec<Steps> {
         neighbours(ADVERTISEMENT),
         ending([between(&WITHIN), of_the_link()].concat(), ACCEPT),
     ];
-    rules.extend(of_link_or_nobody(jump("forged")));
+    rules.extend(of_link_or_unspecified(jump("forged")));
     rules.push(ending(between(&WITHIN), ACCEPT));
     rules.extend(choosing("refused"));
     rules.extend([
@@ -238,7 +238,7 @@ fn to_host() -> Vec<Steps> {
     let discovery = |kind: u8| ending(of_icmpv6(kind), ACCEPT);
     let mut rules = DISCOVERY.map(discovery).to_vec();
     rules.push(to_others());
-    rules.extend(of_link_or_nobody(jump("forged")));
+    rules.extend(of_link_or_unspecified(jump("forged")));
     rules.extend([
         established(),
         names(UDP),
@@ -291,13 +291,13 @@ fn of_icmpv6(kind: u8) -> Steps {
 }
 
 fn genuine() -> Vec<Steps> {
-    let of_nobody = vec![
+    let not_unicast = vec![
         Expression::SourceType(R),
         Expression::Unequal(R, UNICAST.to_ne_bytes().to_vec().into()),
         jump("forged"),
     ];
     let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &SOURCES), RETURN);
-    vec![of_nobody, own(Ip::V4), own(Ip::V6), vec![jump("forged")]]
+    vec![not_unicast, own(Ip::V4), own(Ip::V6), vec![jump("forged")]]
 }
 
 fn forged() -> Vec<Steps> {

@@ -135,7 +135,7 @@ fn genuine() -> [Steps; 12] {
         steps([frame(ARP), unspecified, own(ARP_TARGET, 0)]),
         steps([frame(ARP), vec![DROP]]),
         steps([frame(IPV6), protocol(ICMPV6), kind(&[136]), vec![jump(OWN)]]),
-        steps([frame(IPV6), protocol(ICMPV6), kind(&[135]), from_nobody(jump(OWN))]),
+        steps([frame(IPV6), protocol(ICMPV6), kind(&[135]), from_unspecified(jump(OWN))]),
         steps([frame(IPV6), own(V6_SOURCE, 1)]),
         steps([frame(IPV6), linked()]),
         // It comes back with what goes no further than the link.
@@ -205,7 +205,7 @@ fn check() -> [Steps; 12] {
         steps([frame(ARP), mark_segment()]),
         steps([frame(ARP), of_another(ARP_ADDRESS, 0)]),
         steps([frame(ARP), unmark()]),
-        steps([frame(ARP), asks(), of_nobody(ARP_ADDRESS, 0)]),
+        steps([frame(ARP), asks(), of_unknown(ARP_ADDRESS, 0)]),
         steps([redirect(), mark_segment()]),
         steps([redirect(), of_another(V4_SOURCE, 0)]),
         steps([redirect(), unmark()]),
@@ -236,15 +236,15 @@ fn discovery() -> [Steps; 8] {
 
 fn router_wanted() -> [Steps; 6] {
     let [foreign, wrong] = option(8, SOURCE_OPTION);
-    let odd = of_nobody(V6_SOURCE, 1);
-    [from_nobody(RETURN), mark_segment(), of_another(V6_SOURCE, 1), foreign, wrong, odd]
+    let odd = of_unknown(V6_SOURCE, 1);
+    [from_unspecified(RETURN), mark_segment(), of_another(V6_SOURCE, 1), foreign, wrong, odd]
 }
 
 fn asked() -> [Steps; 7] {
     let [foreign, wrong] = option(24, SOURCE_OPTION);
-    let claim = from_nobody(jump(CLAIMED));
-    let (is_nobody, odd) = (from_nobody(RETURN), of_nobody(V6_SOURCE, 1));
-    [mark_segment(), claim, is_nobody, of_another(V6_SOURCE, 1), foreign, wrong, odd]
+    let claim = from_unspecified(jump(CLAIMED));
+    let (is_unspecified, odd) = (from_unspecified(RETURN), of_unknown(V6_SOURCE, 1));
+    [mark_segment(), claim, is_unspecified, of_another(V6_SOURCE, 1), foreign, wrong, odd]
 }
 
 fn reported() -> [Steps; 4] {
@@ -330,7 +330,7 @@ fn kind(number: &'static [u8]) -> Steps {
     vec![first.load(R), Expression::Equal(R, Cow::Borrowed(number))]
 }
 
-fn from_nobody(then: Expression<'static>) -> Steps {
+fn from_unspecified(then: Expression<'static>) -> Steps {
     vec![V6_SOURCE.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 16])), then]
 }
 
@@ -359,7 +359,7 @@ fn of_another(at: At, family: usize) -> Steps {
 }
 
 /// Bounds what comes from an address that is not the port's: this host notes who asks.
-fn of_nobody(at: At, family: usize) -> Steps {
+fn of_unknown(at: At, family: usize) -> Steps {
     vec![PORT, at.load(BEHIND), Expression::NotIn(HOLDERS[family].name, R), jump(ODD[family])]
 }
 

@@ -8,7 +8,7 @@ use netlink::nft::{
     Set, Table, Verdict,
 };
 
-use crate::filter::fence::{from_none, of_link_or_nobody, of_unknown_option};
+use crate::filter::fence::{from_none, of_link_or_unspecified, of_unknown_option};
 use crate::filter::rules::{
     ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, reserved,
 };
@@ -127,7 +127,7 @@ fn rules() -> Vec<(&'static str, Steps)> {
 /// Who asks for an address has none, and an address of the link leads nowhere else.
 fn sender() -> Vec<Steps> {
     let inside = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &INSIDE), ACCEPT);
-    let mut rules = of_link_or_nobody(ACCEPT).to_vec();
+    let mut rules = of_link_or_unspecified(ACCEPT).to_vec();
     rules.extend([
         from_none(Ip::V4, ACCEPT),
         inside(Ip::V4),
