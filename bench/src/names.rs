@@ -9,7 +9,7 @@ use model::Result;
 
 use crate::args::Args;
 use crate::peers::Peers;
-use crate::samples::Place;
+use crate::samples::Figure;
 use crate::stats::{Book, Summary, percentile};
 use crate::targets::{Side, Verdict, at_most};
 use client::Client;
@@ -53,7 +53,7 @@ fn measure(server: &Server, at: (usize, &mut usize), args: &Args, book: &mut Boo
     let answered =
         container.at_once(WINDOW, Duration::from_millis(args.either(100, 200)), "web")?;
     let spent = server.processor()?.saturating_sub(before);
-    let place = Place { case: LOCAL, verb: RATE, who, unit: "" };
+    let place = Figure { case: LOCAL, verb: RATE, who, unit: "" };
     book.samples(place).values.insert(round, answered as f64 / spent.as_secs_f64());
     // No name is asked twice: these servers remember what they were answered.
     let mut fresh = |_| {
@@ -73,7 +73,7 @@ fn measure(server: &Server, at: (usize, &mut usize), args: &Args, book: &mut Boo
 fn note(book: &mut Book, (case, who, round): (&str, &str, usize), took: &[f64]) {
     for (verb, percent) in [(P50, 50), (P99, 99)] {
         if let Some(value) = percentile(took.to_vec(), percent) {
-            book.samples(Place { case, verb, who, unit: "µs" }).values.insert(round, value);
+            book.samples(Figure { case, verb, who, unit: "µs" }).values.insert(round, value);
         }
     }
 }
@@ -127,7 +127,7 @@ mod tests {
         for (who, values) in
             [(DNSMASQ, [10.0, 40.0]), (AARDVARK, [20.0, 20.0]), (OURS, [10.0, 10.0])]
         {
-            let place = Place { case: LOCAL, verb: P50, who, unit: "µs" };
+            let place = Figure { case: LOCAL, verb: P50, who, unit: "µs" };
             book.samples(place).values.extend(values.into_iter().enumerate());
         }
         let Some(ratio) = beside(&book, LOCAL, P50) else { panic!() };

@@ -6,7 +6,7 @@ use crate::stats::{Book, Summary, quotient};
 
 /// Which line of the book something belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Figure<'a> {
     /// The work.
     pub(crate) case: &'a str,
     /// Which part of it, or which percentile.
@@ -40,7 +40,7 @@ impl Samples {
         Summary::of(self.values.values().copied().collect())
     }
 
-    fn is(&self, place: Place<'_>) -> bool {
+    fn is(&self, place: Figure<'_>) -> bool {
         (self.case.as_str(), self.verb.as_str(), self.who.as_str())
             == (place.case, place.verb, place.who)
     }
@@ -48,7 +48,7 @@ impl Samples {
 
 impl Book {
     /// The line for `place`, which is made where it is missing.
-    pub(crate) fn samples(&mut self, place: Place<'_>) -> &mut Samples {
+    pub(crate) fn samples(&mut self, place: Figure<'_>) -> &mut Samples {
         let at = self.samples.iter().position(|one| one.is(place)).unwrap_or_else(|| {
             self.samples.push(Samples {
                 case: place.case.to_owned(),
@@ -65,7 +65,7 @@ impl Book {
 
     /// What `who` measured.
     pub(crate) fn sampled(&self, case: &str, verb: &str, who: &str) -> Option<&Samples> {
-        let place = Place { case, verb, who, unit: "" };
+        let place = Figure { case, verb, who, unit: "" };
         self.samples.iter().find(|one| one.is(place)).filter(|one| !one.values.is_empty())
     }
 
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_first_is_the_base() {
         let mut book = Book::new();
-        let place = |who| Place { case: "a network", verb: "create", who, unit: "ms" };
+        let place = |who| Figure { case: "a network", verb: "create", who, unit: "ms" };
         for (who, value) in [("theirs", 10.0), ("ours", 5.0)] {
             book.samples(place(who)).values.insert(0, value);
         }

@@ -9,8 +9,8 @@ use docker::driver::{Sandboxes, Within};
 use engine::Members;
 use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use model::{
-    Attached, Attachment, Dns, Error, Handoff, IfName, Interface, InterfaceAddress, Link, Network,
-    Place, Process, Result, Timestamp,
+    Attached, Attachment, Dns, Error, Handoff, IfName, Interface, InterfaceAddress,
+    InterfaceNamespace, Link, Network, Process, Result, Timestamp,
 };
 
 /// A kernel, an address source, a host and its namespaces that agree to everything.
@@ -161,10 +161,10 @@ fn interfaces(attachment: &Attachment, link: &Link) -> Vec<Interface> {
     let interface = |name, place| Interface { name, mac: link.mac, mtu: link.mtu, place };
     let inside = || link.name.clone().unwrap_or_else(|| attachment.id.ifname.clone());
     let far = match attachment.handoff {
-        Handoff::Caller => interface(name("spk0"), Place::Host),
-        Handoff::Finish => interface(inside(), Place::Sandbox),
+        Handoff::Caller => interface(name("spk0"), InterfaceNamespace::Host),
+        Handoff::Finish => interface(inside(), InterfaceNamespace::Sandbox),
     };
-    vec![interface(name("veth0"), Place::Host), far]
+    vec![interface(name("veth0"), InterfaceNamespace::Host), far]
 }
 
 fn name(text: &str) -> IfName {

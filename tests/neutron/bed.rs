@@ -29,7 +29,7 @@ done
 
 /// Which Neutron a host belongs to, and as what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Tenancy<'a> {
     /// In which project.
     pub(crate) project: &'a Project,
     /// What Neutron calls the host.
@@ -103,9 +103,9 @@ pub(crate) struct Host {
 impl Host {
     /// Makes a host of `world`.
     #[track_caller]
-    pub(crate) fn on(world: &World, place: Place<'_>) -> Self {
+    pub(crate) fn on(world: &World, place: Tenancy<'_>) -> Self {
         let netns = PathBuf::from(format!("/proc/{}/ns/net", world.pid()));
-        let Place { project, name, extra, ovn } = place;
+        let Tenancy { project, name, extra, ovn } = place;
         let (proxy, keystone, access) = match ovn {
             None => {
                 let proxy = FaultProxy::inside(&netns, PORT, ApiLab::shared().upstream(project));
@@ -262,12 +262,12 @@ impl Bed {
     pub(crate) fn new(release: Release) -> Option<Self> {
         let project = ApiLab::shared().project();
         let name = host_name(&project);
-        Self::of(release, Place { project: &project, name: &name, extra: "", ovn: None })
+        Self::of(release, Tenancy { project: &project, name: &name, extra: "", ovn: None })
     }
 
     /// An engine there; none where that engine cannot be had.
     #[track_caller]
-    pub(crate) fn of(release: Release, place: Place<'_>) -> Option<Self> {
+    pub(crate) fn of(release: Release, place: Tenancy<'_>) -> Option<Self> {
         if !release.is_there() {
             return None;
         }

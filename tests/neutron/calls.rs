@@ -10,7 +10,7 @@ use tests::neutron::Project;
 use tests::neutron_lab::ApiLab;
 use tests::{Plugins, Serve, World};
 
-use crate::bed::{Host, Place, TIMEOUT, host_name};
+use crate::bed::{Host, TIMEOUT, Tenancy, host_name};
 
 const SOCKET: &str = "/run/docker/plugins/kuryr.sock";
 
@@ -57,12 +57,12 @@ impl Calls {
     /// The host `name` of a project.
     #[track_caller]
     pub(crate) fn of(project: &Project, name: &str) -> Self {
-        Self::at(Place { project, name, extra: "", ovn: None })
+        Self::at(Tenancy { project, name, extra: "", ovn: None })
     }
 
     /// A host there.
     #[track_caller]
-    pub(crate) fn at(place: Place<'_>) -> Self {
+    pub(crate) fn at(place: Tenancy<'_>) -> Self {
         let world = World::new(&Plugins::subject());
         let host = Host::on(&world, place);
         Self { host, world }

@@ -12,7 +12,7 @@ use tests::Release;
 use tests::neutron_lab::FullLab;
 use tests::neutron_switch::Switch;
 
-use crate::bed::{Bed, Place};
+use crate::bed::{Bed, Tenancy};
 use crate::rival::{self, Rival};
 
 const ROUNDS: usize = 15;
@@ -64,7 +64,7 @@ fn compare(extra: &str, what: &str) {
     let account = lab.account();
     let name = format!("pace-{}", &account.project.id()[..8]);
     let place =
-        Place { project: &account.project, name: &name, extra, ovn: Some((&lab, &account)) };
+        Tenancy { project: &account.project, name: &name, extra, ovn: Some((&lab, &account)) };
     let bed = Bed::of(Release::V20_10, place).expect("Docker 20.10 is Debian 12's");
     bed.docker("network create -d bridge own");
     bed.network("--subnet 10.139.0.0/24 --gateway 10.139.0.1 net");
@@ -122,7 +122,7 @@ fn flows() {
     let account = lab.account();
     let name = format!("flow-{}", &account.project.id()[..8]);
     let place =
-        Place { project: &account.project, name: &name, extra: "", ovn: Some((&lab, &account)) };
+        Tenancy { project: &account.project, name: &name, extra: "", ovn: Some((&lab, &account)) };
     let bed = Bed::of(Release::V20_10, place).expect("Docker 20.10 is Debian 12's");
     bed.network("--subnet 10.139.0.0/24 --gateway 10.139.0.1 net");
     bed.run("--name first --network net");

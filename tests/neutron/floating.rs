@@ -5,7 +5,7 @@ use tests::neutron::{Project, id};
 use tests::neutron_lab::ApiLab;
 use tests::{Cni, Plugins, World};
 
-use crate::bed::{Host, Place, host_name};
+use crate::bed::{Host, Tenancy, host_name};
 
 /// A router between `front` and the world outside, by which `front` is reached.
 #[track_caller]
@@ -31,7 +31,7 @@ fn a_container_is_reached_from_outside_and_by_its_name() {
     outside(&project, &subnet);
     let world = World::new(&Plugins::subject());
     let name = host_name(&project);
-    let host = Host::on(&world, Place { project: &project, name: &name, extra: "", ovn: None });
+    let host = Host::on(&world, Tenancy { project: &project, name: &name, extra: "", ovn: None });
     let neutron = json!({"network": "front", "dnsName": "web", "floatingIp": "public"});
     let list = json!({"name": "front", "cniVersion": "1.0.0",
         "plugins": [{"type": "spoke", "driver": "neutron", "neutron": neutron}]});

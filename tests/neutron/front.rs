@@ -5,7 +5,7 @@ use tests::neutron::{Project, id};
 use tests::neutron_lab::ApiLab;
 use tests::{Answer, Cni, Plugins, World};
 
-use crate::bed::{Host, Place, host_name, tags, text};
+use crate::bed::{Host, Tenancy, host_name, tags, text};
 
 /// A host without a Docker, on a project with the operator's network `front`.
 struct Front {
@@ -21,7 +21,7 @@ impl Front {
         let project = ApiLab::shared().project();
         let name = host_name(&project);
         let world = World::new(&Plugins::subject());
-        let place = Place { project: &project, name: &name, extra: "", ovn: None };
+        let place = Tenancy { project: &project, name: &name, extra: "", ovn: None };
         let mut host = Host::on(&world, place);
         let (network, _) = project.network("front", cidr);
         host.start_from_here();

@@ -5,7 +5,7 @@ use tests::neutron::id;
 use tests::neutron_lab::{Account, ApiLab, FullLab};
 use tests::{Podman5, PodmanRelease, Release};
 
-use crate::bed::{Bed, Host, Place, host_name, text};
+use crate::bed::{Bed, Host, Tenancy, host_name, text};
 
 /// Pings until that comes through: OVN carries out changes soon.
 fn ping(address: &str) -> String {
@@ -57,7 +57,7 @@ struct Pods {
 
 impl Pods {
     #[track_caller]
-    fn new(release: PodmanRelease, place: Place<'_>) -> Option<Self> {
+    fn new(release: PodmanRelease, place: Tenancy<'_>) -> Option<Self> {
         let podman = Podman5::new(release)?;
         let host = Host::on(&podman.world, place);
         Some(Self { host, podman })
@@ -74,7 +74,7 @@ impl Pods {
 fn podman_on_neutron(release: PodmanRelease) {
     let project = ApiLab::shared().project();
     let name = host_name(&project);
-    let place = Place { project: &project, name: &name, extra: "", ovn: None };
+    let place = Tenancy { project: &project, name: &name, extra: "", ovn: None };
     let Some(mut pods) = Pods::new(release, place) else { return };
     project.network("front", "10.151.0.0/24");
     project.network("back", "10.152.0.0/24");
@@ -121,7 +121,8 @@ fn together(lab: &FullLab, account: &Account) {
     let project = &account.project;
     let (network, _) = project.network("shared", "10.153.0.0/24");
     let names = ["dock", "pods"].map(|host| format!("{host}-{}", &project.id()[..8]));
-    let place = |n: usize| Place { project, name: &names[n], extra: "", ovn: Some((lab, account)) };
+    let place =
+        |n: usize| Tenancy { project, name: &names[n], extra: "", ovn: Some((lab, account)) };
     let Some(mut pods) = Pods::new(PodmanRelease::V5_4, place(1)) else { return };
     let mut bed = Bed::of(Release::V20_10, place(0)).expect("Docker 20.10 is Debian 12's");
     bed.host.start_from_here();

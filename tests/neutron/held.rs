@@ -6,7 +6,7 @@ use tests::neutron::id;
 use tests::neutron_lab::ApiLab;
 use tests::{Cni, Plugins};
 
-use crate::bed::{Place, host_name};
+use crate::bed::{Tenancy, host_name};
 use crate::calls::{Calls, Ends};
 
 const STOCK: &str = "[neutron.stock]\nminimum = 2\nmaximum = 4\n";
@@ -38,7 +38,7 @@ impl Shared {
     pub(crate) fn new(cidr: &str, extra: &str) -> Self {
         let project = ApiLab::shared().project();
         let name = host_name(&project);
-        let mut calls = Calls::at(Place { project: &project, name: &name, extra, ovn: None });
+        let mut calls = Calls::at(Tenancy { project: &project, name: &name, extra, ovn: None });
         let (network, _) = project.network("front", cidr);
         calls.host.start_from_here();
         let docker = calls.network(cidr, &json!({ "neutron.net.uuid": network }));

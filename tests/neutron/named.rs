@@ -5,7 +5,7 @@ use tests::Release;
 use tests::neutron::id;
 use tests::neutron_lab::ApiLab;
 
-use crate::bed::{Bed, Place, host_name};
+use crate::bed::{Bed, Tenancy, host_name};
 use crate::calls::Calls;
 use crate::stock::listed;
 
@@ -23,7 +23,7 @@ fn a_name_is_first_one_of_the_own_project() {
         "default_prefixlen": 24, "shared": true}),
     );
     let host = host_name(&project);
-    let place = Place { project: &project, name: &host, extra: "", ovn: None };
+    let place = Tenancy { project: &project, name: &host, extra: "", ovn: None };
     let mut calls = Calls::at(place);
     calls.world.sh(&format!(
         "sed -i 's/^auth_type.*/&\\nproject_id = \"{}\"/' /etc/spoke/config.toml",

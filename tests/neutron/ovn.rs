@@ -7,14 +7,14 @@ use tests::Release;
 use tests::neutron::id;
 use tests::neutron_lab::{Account, FullLab};
 
-use crate::bed::{Bed, Place, text};
+use crate::bed::{Bed, Tenancy, text};
 
 /// An engine that is a host of the lab's.
 #[track_caller]
 fn bed(lab: &FullLab, account: &Account, host: &str) -> Bed {
     let name = format!("{host}-{}", &account.project.id()[..8]);
     let project = &account.project;
-    let place = Place { project, name: &name, extra: "", ovn: Some((lab, account)) };
+    let place = Tenancy { project, name: &name, extra: "", ovn: Some((lab, account)) };
     Bed::of(Release::V20_10, place).expect("Docker 20.10 is Debian 12's")
 }
 

@@ -8,7 +8,7 @@ use tests::fault_proxy::{Fault, Gate};
 use tests::neutron_lab::ApiLab;
 use tests::{Answer, Cni, Plugins, Running, World};
 
-use crate::bed::{Host, Place, host_name, text, verbs};
+use crate::bed::{Host, Tenancy, host_name, text, verbs};
 
 /// A host without Docker, and a network with a subnet of each family.
 struct Rig {
@@ -25,7 +25,7 @@ impl Rig {
         project.subnet(&front, "six", "fd60::/64");
         let name = host_name(&project);
         let world = World::new(&Plugins::subject());
-        let place = Place { project: &project, name: &name, extra: "", ovn: None };
+        let place = Tenancy { project: &project, name: &name, extra: "", ovn: None };
         Self { host: Host::on(&world, place), world }
     }
 

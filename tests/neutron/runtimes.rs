@@ -5,7 +5,7 @@ use tests::neutron::id;
 use tests::neutron_lab::FullLab;
 use tests::{Podman, Release};
 
-use crate::bed::{Bed, Place};
+use crate::bed::{Bed, Tenancy};
 
 /// A Podman container on Neutron's network, with CNI; its address.
 #[track_caller]
@@ -70,6 +70,6 @@ fn docker_and_podman_share_a_network_of_ovns() {
     let account = lab.account();
     let name = format!("both-{}", &account.project.id()[..8]);
     let (project, ovn) = (&account.project, Some((&lab, &account)));
-    let place = Place { project, name: &name, extra: "", ovn };
+    let place = Tenancy { project, name: &name, extra: "", ovn };
     together(Bed::of(Release::V20_10, place).expect("Docker 20.10 is Debian 12's"));
 }

@@ -5,7 +5,7 @@ use tests::fault_proxy::{Fault, Gate};
 use tests::neutron_lab::ApiLab;
 use tests::{Cni, Serve};
 
-use crate::bed::{Place, host_name, verbs};
+use crate::bed::{Tenancy, host_name, verbs};
 use crate::calls::{Calls, Ends};
 
 #[track_caller]
@@ -13,7 +13,7 @@ pub(crate) fn stocked() -> Calls {
     let project = ApiLab::shared().project();
     let name = host_name(&project);
     let extra = "[neutron.stock]\nminimum = 2\nmaximum = 4\n";
-    Calls::at(Place { project: &project, name: &name, extra, ovn: None })
+    Calls::at(Tenancy { project: &project, name: &name, extra, ovn: None })
 }
 
 /// All calls for a container's start where Docker tells no hardware address: a port that is ready is
@@ -101,7 +101,7 @@ fn the_stock_outlives_the_daemon() {
 pub(crate) fn listed(cidr: &str, extra: &str) -> (Calls, Value, String) {
     let project = ApiLab::shared().project();
     let name = host_name(&project);
-    let mut calls = Calls::at(Place { project: &project, name: &name, extra, ovn: None });
+    let mut calls = Calls::at(Tenancy { project: &project, name: &name, extra, ovn: None });
     let (network, _) = project.network("front", cidr);
     calls.host.start_from_here();
     let list = json!({"cniVersion": "1.1.0", "name": "ours", "plugins": [{

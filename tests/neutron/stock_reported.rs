@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tests::{Cni, Serve};
 
-use crate::bed::{Place, host_name};
+use crate::bed::{Tenancy, host_name};
 use crate::calls::{Calls, Ends};
 use crate::stock::{listed, ready, start, stocked, until_ports};
 
@@ -107,7 +107,7 @@ fn what_is_left_of_a_stock_keeps_no_network() {
 fn a_stock_without_a_keeper_is_reported() {
     let project = tests::neutron_lab::ApiLab::shared().project();
     let (name, extra) = (host_name(&project), "[neutron.stock]\nminimum = 2\nmaximum = 4\n");
-    let mut calls = Calls::at(Place { project: &project, name: &name, extra, ovn: None });
+    let mut calls = Calls::at(Tenancy { project: &project, name: &name, extra, ovn: None });
     let (network, pool) = calls.network("10.190.0.0/24", &json!({}));
     let (ends, address) = start(&calls, &network, &pool);
     ready(&calls, &network, 3);

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tests::neutron_lab::ApiLab;
 
-use crate::bed::{Place, text};
+use crate::bed::{Tenancy, text};
 use crate::calls::Calls;
 
 /// A host whose ports are bound as its name begins.
@@ -11,7 +11,7 @@ use crate::calls::Calls;
 fn host(kind: &str, extra: &str) -> Calls {
     let project = ApiLab::shared().project();
     let name = format!("{kind}-{}", &project.id()[..8]);
-    Calls::at(Place { project: &project, name: &name, extra, ovn: None })
+    Calls::at(Tenancy { project: &project, name: &name, extra, ovn: None })
 }
 
 /// Starts a container; `look` sees the first eleven digits of its port's id. Ends it.

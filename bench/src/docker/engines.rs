@@ -9,7 +9,7 @@ use tests::{Engine, Plugins, Release, Serve, http};
 
 use super::line::{remark, say};
 use crate::args::Args;
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// Who does the same.
 pub(super) const BRIDGE: &str = "docker's bridge";
@@ -87,7 +87,7 @@ pub(super) fn run(release: Release, args: &Args) -> Result<()> {
         if count > fewer {
             let own = format!("{}, our own part", case(release));
             let verb = operation.split('.').next_back().unwrap_or_default();
-            let place = Place { case: &own, verb, who: "mean", unit: "ms" };
+            let place = Figure { case: &own, verb, who: "mean", unit: "ms" };
             say(place, 0, Ok((seconds - earlier) / (count - fewer) * 1e3))?;
         }
     }
@@ -215,6 +215,6 @@ impl Team<'_> {
 
     fn say(&self, verb: &str, round: Option<usize>, took: Result<f64>) -> Result<()> {
         let Some(round) = round else { return Ok(()) };
-        say(Place { case: self.case, verb, who: self.who, unit: "ms" }, round, took)
+        say(Figure { case: self.case, verb, who: self.who, unit: "ms" }, round, took)
     }
 }

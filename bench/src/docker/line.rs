@@ -6,12 +6,12 @@ use std::io::Write;
 use model::{Error, Kind, Result};
 use serde_json::{Value, json};
 
-use crate::samples::Place;
+use crate::samples::Figure;
 use crate::stats::Book;
 
 /// Says what was measured in a round, or why nothing was.
-pub(crate) fn say(place: Place<'_>, round: usize, measured: Result<f64>) -> Result<()> {
-    let Place { case, verb, who, unit } = place;
+pub(crate) fn say(place: Figure<'_>, round: usize, measured: Result<f64>) -> Result<()> {
+    let Figure { case, verb, who, unit } = place;
     let value = match measured {
         Ok(value) => json!([case, verb, who, unit, round, value]),
         Err(error) => json!([case, verb, who, unit, round, error.to_string()]),
@@ -46,7 +46,7 @@ pub(super) fn note(line: &str, book: &mut Book) {
         return book.fault("Docker", &Error::new(Kind::Kernel, fault));
     }
     let text = |at: usize| said[at].as_str().unwrap_or_default();
-    let place = Place { case: text(0), verb: text(1), who: text(2), unit: text(3) };
+    let place = Figure { case: text(0), verb: text(1), who: text(2), unit: text(3) };
     let round = said[4].as_u64().and_then(|round| usize::try_from(round).ok());
     let Some(round) = round else { return };
     match said[5].as_f64() {

@@ -8,7 +8,7 @@ use model::{Error, Result};
 use super::daemon::{Daemon, Engine, NOWHERE, Network};
 use super::line::{remark, say};
 use crate::args::Args;
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// The cases.
 pub(super) const START: &str = "resident after its start";
@@ -103,7 +103,7 @@ impl State {
             (THREADS, "number", self.threads),
         ];
         values.into_iter().try_for_each(|(verb, unit, value)| {
-            say(Place { case, verb, who: OURS, unit }, round, Ok(value))
+            say(Figure { case, verb, who: OURS, unit }, round, Ok(value))
         })
     }
 }

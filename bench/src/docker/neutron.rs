@@ -15,7 +15,7 @@ use model::{Error, Result};
 
 use super::line::{remark, say};
 use crate::args::Args;
-use crate::samples::Place;
+use crate::samples::Figure;
 use crate::world;
 use http::StandIn;
 use life::{ENDS, Network, STARTS};
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let began = Instant::now();
         let rival = start.begin(&cloud)?;
         let took = began.elapsed().as_secs_f64() * 1e3;
-        say(Place { case: UP, verb: WHOLE, who: rival.who(), unit: "ms" }, 0, Ok(took))?;
+        say(Figure { case: UP, verb: WHOLE, who: rival.who(), unit: "ms" }, 0, Ok(took))?;
         measure(&rival, &cloud, args)?;
     }
     Ok(())
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 fn measure(rival: &rival::Running, cloud: &StandIn, args: &Args) -> Result<()> {
     let who = rival.who();
-    let place = |case, verb, unit| Place { case, verb, who, unit };
+    let place = |case, verb, unit| Figure { case, verb, who, unit };
     say(place(SIZE, FIRST, "KiB"), 0, rival.resident())?;
     let network = Network::create(rival.at(), 60)?;
     rival.settle(cloud);
@@ -115,7 +115,7 @@ fn crowd(rival: &rival::Running, network: &Network, args: &Args) -> Result<()> {
         remark(format!("neutron: {}: {failed} failed, the first: {first}", rival.who()))?;
     }
     let lived = (CLIENTS * each - failed) as f64 / began.elapsed().as_secs_f64();
-    let place = |verb, unit| Place { case: CROWD, verb, who: rival.who(), unit };
+    let place = |verb, unit| Figure { case: CROWD, verb, who: rival.who(), unit };
     say(place(RATE, "1/s"), 0, Ok(lived))?;
     say(place(FAILED, "number"), 0, Ok(failed as f64))
 }
@@ -127,7 +127,7 @@ fn grow(rival: &rival::Running, network: &Network, args: &Args) -> Result<()> {
         for number in 0..rounds / TENTHS {
             network.endpoint(100_000 + number).live()?;
         }
-        let place = Place { case: SIZE, verb: LIVES, who: rival.who(), unit: "KiB" };
+        let place = Figure { case: SIZE, verb: LIVES, who: rival.who(), unit: "KiB" };
         say(place, tenth, rival.resident())?;
     }
     Ok(())

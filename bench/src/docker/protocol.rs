@@ -15,7 +15,7 @@ use super::line::{remark, say};
 use crate::args::Args;
 use crate::contender::{BOTH, Contender};
 use crate::floor::Floor;
-use crate::samples::Place;
+use crate::samples::Figure;
 use crate::stats::Summary;
 use crate::world::{self, Host, namespace};
 
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         for (who, socket) in sockets {
             let calls = args.either(100, 400);
             percentiles(NEW, who, round, new(socket, calls))?;
-            let place = Place { case: CROWD, verb: RATE, who, unit: "1/s" };
+            let place = Figure { case: CROWD, verb: RATE, who, unit: "1/s" };
             say(place, round, crowd(socket))?;
         }
     }
@@ -97,7 +97,7 @@ fn percentiles(case: &str, who: &str, round: usize, took: Result<Vec<f64>>) -> R
     let summary = took.and_then(|took| {
         Summary::of(took).ok_or_else(|| Error::bug("nothing was measured in a round"))
     });
-    let place = |verb| Place { case, verb, who, unit: "µs" };
+    let place = |verb| Figure { case, verb, who, unit: "µs" };
     match summary {
         Ok(summary) => {
             say(place(MIDDLE), round, Ok(summary.median))?;
@@ -144,7 +144,7 @@ fn networks(daemon: &Daemon, args: &Args) -> Result<()> {
         let (network, came) = Network::timed(&mut to, 74, Engine::Moves)?;
         let went = network.delete(&mut to)?;
         for (case, calls, took) in [(COMING, COMES, came), (GOING, GOES, went)] {
-            let place = |verb| Place { case, verb, who: OURS, unit: "ms" };
+            let place = |verb| Figure { case, verb, who: OURS, unit: "ms" };
             say(place("all three"), round, Ok(took.iter().sum()))?;
             for (call, took) in calls.into_iter().zip(took) {
                 say(place(call), round, Ok(took))?;
@@ -178,7 +178,7 @@ fn endpoints(daemon: &Daemon, args: &Args) -> Result<()> {
             }
             if let Some(round) = number {
                 let case = endpoint(*engine);
-                say(Place { case, verb: ALL_FOUR, who: FLOOR, unit: "ms" }, round, links)?;
+                say(Figure { case, verb: ALL_FOUR, who: FLOOR, unit: "ms" }, round, links)?;
                 life(case, round, lived)?;
             }
         }
@@ -187,7 +187,7 @@ fn endpoints(daemon: &Daemon, args: &Args) -> Result<()> {
 }
 
 fn life(case: &str, round: usize, lived: Result<[f64; 4]>) -> Result<()> {
-    let place = |verb| Place { case, verb, who: OURS, unit: "ms" };
+    let place = |verb| Figure { case, verb, who: OURS, unit: "ms" };
     let took = match lived {
         Ok(took) => took,
         Err(error) => return say(place(ALL_FOUR), round, Err(error)),
@@ -222,7 +222,7 @@ fn held(daemon: &Daemon, args: &Args) -> Result<()> {
                 given_back.push(micros(began.elapsed()));
             }
             percentiles(&case, OURS, round, Ok(asked))?;
-            let place = Place { case: &case, verb: "release p50", who: OURS, unit: "µs" };
+            let place = Figure { case: &case, verb: "release p50", who: OURS, unit: "µs" };
             let middle = Summary::of(given_back).map(|summary| summary.median);
             say(place, round, middle.ok_or_else(|| Error::bug("nothing was given back")))?;
         }

@@ -13,7 +13,7 @@ use super::swarm::{self, Swarm, lodger, post};
 use super::{DOCKER, OURS, SWARM};
 use crate::args::Args;
 use crate::docker::line::say;
-use crate::samples::Place;
+use crate::samples::Figure;
 use crate::stats::Summary;
 use crate::stats::percentile;
 
@@ -71,19 +71,19 @@ pub(super) fn run(bed: &Bed, swarm: Option<&Swarm>, args: &Args) -> Result<()> {
     }
     for (who, values) in [(OURS, ours.clone()), (DOCKER, docker.clone()), (SWARM, theirs)] {
         if let Some(worst) = percentile(values, 99) {
-            say(Place { case: ATTACH, verb: WORST, who, unit: "ms" }, 0, Ok(worst))?;
+            say(Figure { case: ATTACH, verb: WORST, who, unit: "ms" }, 0, Ok(worst))?;
         }
     }
     // A detach is a write of its own.
     let attached = (ours.len() + docker.len()) as f64;
-    let place = Place { case: ATTACH, verb: WRITES, who: OURS, unit: "" };
+    let place = Figure { case: ATTACH, verb: WRITES, who: OURS, unit: "" };
     say(place, 0, Ok((bed.revision()? - before) as f64 / attached / 2.0))?;
     allocation(bed, args)
 }
 
 /// The last one.
 fn note(who: &str, round: usize, values: &[f64]) -> Result<()> {
-    let place = Place { case: ATTACH, verb: MIDDLE, who, unit: "ms" };
+    let place = Figure { case: ATTACH, verb: MIDDLE, who, unit: "ms" };
     values.last().map_or(Ok(()), |value| say(place, round, Ok(*value)))
 }
 
@@ -107,7 +107,7 @@ fn allocation(bed: &Bed, args: &Args) -> Result<()> {
             let begin = Instant::now();
             host.try_spoke(&["network", "connect", network, &name])?;
             let took = begin.elapsed().as_secs_f64() * 1e3;
-            say(Place { case: ADDRESS, verb: MIDDLE, who, unit: "ms" }, round, Ok(took))?;
+            say(Figure { case: ADDRESS, verb: MIDDLE, who, unit: "ms" }, round, Ok(took))?;
             host.try_spoke(&["network", "disconnect", network, &name])?;
             host.engine.world().sh(&format!("ip netns del {name}"));
         }

@@ -8,7 +8,7 @@ use super::OURS;
 use super::bed::{Bed, TAKEOVER, until};
 use crate::args::Args;
 use crate::docker::line::say;
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// The work.
 pub(super) const FAILURE: &str = "a host fails";
@@ -60,7 +60,7 @@ fn heal(bed: &Bed, round: usize, lasts: Duration) -> Result<()> {
         Ok(of_a == at_b && of_b == at_a)
     };
     let more = if is_equal()? { Duration::ZERO } else { until(|| is_equal().unwrap_or(false)) };
-    let place = Place { case: FAILURE, verb: HEALED, who: OURS, unit: "s" };
+    let place = Figure { case: FAILURE, verb: HEALED, who: OURS, unit: "s" };
     say(place, round, Ok((took + more).as_secs_f64()))
 }
 
@@ -77,7 +77,7 @@ fn die(bed: &mut Bed, round: usize) -> Result<()> {
     let lost = "/opt/cni/bin/spoke host ls | grep '^a ' | grep -q ' lost '";
     bed.b.until(lost);
     let reported = begin.elapsed();
-    let place = |verb| Place { case: FAILURE, verb, who: OURS, unit: "s" };
+    let place = |verb| Figure { case: FAILURE, verb, who: OURS, unit: "s" };
     say(place(REPORTED), round, Ok(reported.as_secs_f64()))?;
     let words = ["network", "connect", "--ip", &wanted, "front", &name];
     until(|| bed.b.try_spoke(&words).is_ok());

@@ -7,7 +7,7 @@ use super::attach::parsed;
 use super::bed::Bed;
 use super::probe::{Echo, Flow, first_reply};
 use crate::docker::line::say;
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// The work.
 pub(super) const LOST: &str = "packets lost of a flow";
@@ -28,7 +28,7 @@ pub(super) fn run(bed: &mut Bed) -> Result<()> {
         let flow = Flow::start(&from, at)?;
         restart(bed, event)?;
         let (sent, lost) = flow.end()?;
-        let place = |verb| Place { case: LOST, verb, who: OURS, unit: "" };
+        let place = |verb| Figure { case: LOST, verb, who: OURS, unit: "" };
         say(place(event), 0, Ok(f64::from(lost)))?;
         say(place("of so many"), 0, Ok(f64::from(sent)))?;
     }

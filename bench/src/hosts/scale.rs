@@ -11,7 +11,7 @@ use tests::{Etcd, Plugins, Serve, World};
 
 use crate::args::Args;
 use crate::docker::line::{remark, say};
-use crate::samples::Place;
+use crate::samples::Figure;
 use crowd::Crowd;
 
 /// Addresses of each host, besides its bridge's.
@@ -80,7 +80,7 @@ fn measure(
     args: &Args,
 ) -> Result<()> {
     let case = name(level);
-    let place = |verb, who, unit| Place { case: &case, verb, who, unit };
+    let place = |verb, who, unit| Figure { case: &case, verb, who, unit };
     let (before, rounds) = (processor(lab, "etcd")?, args.either(3, 5));
     for round in 0..rounds {
         let took = segment.enter(|| crowd.resync(round))??;

@@ -13,7 +13,7 @@ use super::swarm::Swarm;
 use super::{BY_HAND, OURS, PLAIN, ROUTED, SWARM};
 use crate::args::Args;
 use crate::docker::line::say;
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// The work.
 pub(super) const WAY: &str = "the way between two hosts";
@@ -53,9 +53,9 @@ pub(super) fn run(bed: &Bed, swarm: Option<&Swarm>, args: &Args) -> Result<()> {
         for way in &ways {
             let speed = probe::stream(way.from, (way.to, way.at), lasts);
             let Way { who, .. } = way;
-            say(Place { case: WAY, verb: STREAM, who, unit: "Gbit/s" }, round, speed)?;
+            say(Figure { case: WAY, verb: STREAM, who, unit: "Gbit/s" }, round, speed)?;
             let took = probe::round_trip(way.from, way.at, args.either(300, 1000));
-            say(Place { case: WAY, verb: LATENCY, who, unit: "µs" }, round, took)?;
+            say(Figure { case: WAY, verb: LATENCY, who, unit: "µs" }, round, took)?;
         }
         ways.rotate_left(1);
     }

@@ -10,7 +10,7 @@ use super::runc::Runc;
 use super::{OURS, RUNC, sh};
 use crate::args::Args;
 use crate::docker::line::{remark, say};
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// The case.
 pub(super) const CALL: &str = "a call into a running plugin";
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let ours = Engine::Native.start(&Path::new(DIR).join("ours"), &spec, b"")?;
     let bounds = Bounds { limit: Duration::from_secs(10), stdout: 4096, stderr: 4096 };
-    let place = |who| Place { case: CALL, verb: NOTHING, who, unit: "ms" };
+    let place = |who| Figure { case: CALL, verb: NOTHING, who, unit: "ms" };
     for round in 0..WARMUP + args.either(40, 200) {
         let theirs = timed(|| runc.exec(&[NOTHING], "").map(drop));
         let call = || match ours.exec(&Process::new([NOTHING]), b"", &bounds)?.status {

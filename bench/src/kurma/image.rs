@@ -7,7 +7,7 @@ use super::call::timed;
 use super::{OURS, configure, sh, spoke};
 use crate::args::Args;
 use crate::docker::line::{remark, say};
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// The case.
 pub(super) const IMAGE: &str = "an image of 10 MB, gzip";
@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     remark("kurma: images")?;
     let locator = "file:///images/large.aci";
     configure(&json!([{"name": "large", "aci": locator}]))?;
-    let place = |verb| Place { case: IMAGE, verb, who: OURS, unit: "ms" };
+    let place = |verb| Figure { case: IMAGE, verb, who: OURS, unit: "ms" };
     for round in 0..args.either(5, 15) {
         sh("rm -rf /var/lib/spoke/images")?;
         say(place(READY), round, timed(|| spoke(&["pull", locator]).map(drop)))?;

@@ -13,7 +13,7 @@ use super::runc::Runc;
 use super::{OURS, RUNC, configure, sh, spoke, uuid};
 use crate::args::Args;
 use crate::docker::line::{remark, say};
-use crate::samples::Place;
+use crate::samples::Figure;
 
 /// The cases.
 pub(super) const POD: &str = "a pod on a bridge";
@@ -70,7 +70,7 @@ fn one(args: &Args) -> Result<()> {
         ];
         let Some(round) = round.checked_sub(2) else { continue };
         for (who, verb, took) in measured {
-            say(Place { case: POD, verb, who, unit: "ms" }, round, took)?;
+            say(Figure { case: POD, verb, who, unit: "ms" }, round, took)?;
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ fn many(args: &Args) -> Result<()> {
         let left = sh("{ ip -o link show type veth; find /var/lib/kurma/netns -mindepth 1
             find /run/spoke/kurma/pods -name '*.json'; } | wc -l")?;
         let left = left.trim().parse().map_err(|_| Error::bug("no number of what is left"))?;
-        let place = |verb, unit| Place { case: CROWD, verb, who: OURS, unit };
+        let place = |verb, unit| Figure { case: CROWD, verb, who: OURS, unit };
         say(place(RATE, "1/s"), round, Ok(rate))?;
         say(place(FAILED, "calls"), round, Ok(failed.load(Ordering::Relaxed) as f64))?;
         say(place(LEFT, "things"), round, Ok(left))?;

@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::chain::Runtime;
 use crate::execute::{bury, processor, program, succeed};
 use crate::peers::Peers;
-use crate::samples::Place;
+use crate::samples::Figure;
 use crate::stats::{Book, Summary};
 use crate::targets::{Verdict, at_most};
 use crate::world::{Host, write};
@@ -95,7 +95,7 @@ fn fetched(daemon: &Daemon<'_>, args: &Args, book: &mut Book) -> Result<()> {
                 (SIZE, "kB", kb(plain.size + parts[0])),
                 (SENT, "kB", kb(small.size + parts[1])),
             ] {
-                book.samples(Place { case: CASE, verb, who, unit }).values.insert(turn, value);
+                book.samples(Figure { case: CASE, verb, who, unit }).values.insert(turn, value);
             }
         }
     }
@@ -117,7 +117,7 @@ fn painted(daemon: &Daemon<'_>, args: &Args, book: &mut Book) -> Result<()> {
             .ok()
             .and_then(|said| said.as_array()?.iter().map(Value::as_f64).collect())
             .ok_or_else(|| Error::bug(format!("the browser says {said:?}")))?;
-        let place = Place { case: CASE, verb: PAINT, who, unit: "ms" };
+        let place = Figure { case: CASE, verb: PAINT, who, unit: "ms" };
         book.samples(place).values.extend(times.into_iter().enumerate());
     }
     Ok(())

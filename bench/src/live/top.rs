@@ -12,7 +12,7 @@ use super::spoke;
 use crate::args::Args;
 use crate::chain::Runtime;
 use crate::execute::{processor, program};
-use crate::samples::Place;
+use crate::samples::Figure;
 use crate::stats::{Book, Summary};
 
 const CASE: &str = "spoke top, a look each second";
@@ -40,7 +40,7 @@ pub(super) fn measure(
         }
         let spent = processor(top.pid)?.saturating_sub(before);
         let share = 100.0 * spent.as_secs_f64() / began.elapsed().as_secs_f64();
-        let place = Place { case: CASE, verb: SHARE, who, unit: "%" };
+        let place = Figure { case: CASE, verb: SHARE, who, unit: "%" };
         book.samples(place).values.insert(turn, share);
     }
     Ok(())

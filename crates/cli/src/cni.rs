@@ -20,7 +20,7 @@ use super::table::Table;
 use crate::answer::Answer;
 use crate::context::HostContext;
 use crate::output::{Output, render};
-use args::{AttachmentsArgs, GcArgs, ListArgs, OneArgs, Place, RuntimeCommand};
+use args::{AttachmentsArgs, Directories, GcArgs, ListArgs, OneArgs, RuntimeCommand};
 pub use tool::run as run_tool;
 
 pub(super) fn run(
@@ -39,14 +39,14 @@ pub(super) fn run(
 }
 
 /// Whether the network is ready for containers.
-pub(super) fn status(network: &str, place: &Place) -> Result<Answer> {
+pub(super) fn status(network: &str, place: &Directories) -> Result<Answer> {
     let list = load(&place.conf_dir, network)?;
     with(place, |runtime| runtime.status(&list))?;
     Ok(Answer::default())
 }
 
 fn with<T>(
-    place: &Place,
+    place: &Directories,
     work: impl FnOnce(&Runtime<'_>) -> std::result::Result<T, Failure>,
 ) -> Result<T> {
     let programs = Programs::new(place.path.clone(), &complain);

@@ -15,7 +15,7 @@ use crate::args::podman::PodmanCommand;
 use crate::context::HostContext;
 use crate::output::{Output, render};
 use containers_conf::{ContainersConf, Snippet};
-use place::{Place, State};
+use place::{DriverFile, State};
 
 pub(super) fn run(
     command: &PodmanCommand,
@@ -31,7 +31,7 @@ pub(super) fn run(
 
 fn install(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     refuse_relative(directory)?;
-    let place = Place::new(directory);
+    let place = DriverFile::new(directory);
     let mut text = String::new();
     match place.state(&host_context.executable)? {
         State::Foreign => {
@@ -60,7 +60,7 @@ fn install(directory: &Path, host_context: &HostContext) -> Result<Answer> {
 }
 
 /// Warnings about settings that keep Podman from finding the program.
-fn notes(place: &Place, host_context: &HostContext) -> Result<Vec<String>> {
+fn notes(place: &DriverFile, host_context: &HostContext) -> Result<Vec<String>> {
     let conf = ContainersConf::read(&host_context.root)?;
     Ok(match conf.searches(place.directory()) {
         true => conf.first_of(place).into_iter().collect(),
@@ -74,7 +74,7 @@ fn notes(place: &Place, host_context: &HostContext) -> Result<Vec<String>> {
 
 fn uninstall(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     refuse_relative(directory)?;
-    let place = Place::new(directory);
+    let place = DriverFile::new(directory);
     let snippet = Snippet::below(&host_context.root);
     let mut answer = Answer::default();
     match place.state(&host_context.executable)? {
@@ -109,7 +109,7 @@ struct Part {
 
 fn status(directory: &Path, output: Output, host_context: &HostContext) -> Result<Answer> {
     refuse_relative(directory)?;
-    let place = Place::new(directory);
+    let place = DriverFile::new(directory);
     let conf = ContainersConf::read(&host_context.root)?;
     let hidden = conf.first_of(&place);
     let searched = conf.searches(directory);
@@ -132,7 +132,7 @@ fn status(directory: &Path, output: Output, host_context: &HostContext) -> Resul
     Ok(Answer { code, ..Answer::text(render(output, &parts, || table(&parts).text())?) })
 }
 
-fn of_place(place: &Place, state: State) -> Part {
+fn of_place(place: &DriverFile, state: State) -> Part {
     let (good, state) = match state {
         State::Ours => (true, "installed"),
         State::Older => (true, "another build of Spoke; `spoke podman install` renews it"),

@@ -27,9 +27,9 @@ use docker::api::Container;
 use engine::port::{Described, Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
 use model::{
-    Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress, Layer,
-    LinkKind, Network, Ownership, Place, PortMap, PortUser, Process, Publish, Result, Sandbox,
-    Timestamp, Vif,
+    Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress,
+    InterfaceNamespace, Layer, LinkKind, Network, Ownership, PortMap, PortUser, Process, Publish,
+    Result, Sandbox, Timestamp, Vif,
 };
 use store::Memory;
 use tempfile::TempDir;
@@ -248,7 +248,7 @@ impl Driver for Kernel {
             name: attachment.id.ifname.clone(),
             mac: Some(model::Mac::local([2, 0, 0, 0, 0, 1])),
             mtu: None,
-            place: Place::Sandbox,
+            place: InterfaceNamespace::Sandbox,
         };
         Ok(Attached {
             interfaces: vec![interface],

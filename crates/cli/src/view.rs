@@ -13,7 +13,7 @@ use host::dataplane::segment_of;
 use host::time::rfc3339;
 use model::{
     Alias, Attachment, AttachmentId, ContainerId, EgressPolicy, Family, IfName, IngressPolicy,
-    Layer, LinkKind, Network, Phase, Place, PortMap, Reach, Timestamp, Wiring,
+    InterfaceNamespace, Layer, LinkKind, Network, Phase, PortMap, Reach, Timestamp, Wiring,
 };
 use serde::Serialize;
 
@@ -418,7 +418,8 @@ pub(super) fn reported_interface(record: &Attachment) -> &IfName {
 fn interface<'a>(layers: &[&'a Attachment]) -> Option<&'a IfName> {
     layers.iter().find_map(|layer| match &layer.phase {
         Phase::Attached(attached) => {
-            let inside = |interface: &&model::Interface| interface.place == Place::Sandbox;
+            let inside =
+                |interface: &&model::Interface| interface.place == InterfaceNamespace::Sandbox;
             attached.interfaces.iter().find(inside).map(|interface| &interface.name)
         }
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,

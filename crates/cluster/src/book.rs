@@ -33,7 +33,7 @@ pub use network::{
     Declared, Subnet6, Subnets, declare, refuse, refuse_hosts_own, refuse_unclaimed,
     refuse_unknown, remove_network,
 };
-pub use pin::{Pinning, Wanted, answer_pin, asked_at, call_pin, is_called, pin, unpin};
+pub use pin::{PinRequest, Pinning, answer_pin, asked_at, call_pin, is_called, pin, unpin};
 pub use publish::{be_alive, publish};
 pub use tunnel::{forget_key, publish_key, rotate_keys};
 

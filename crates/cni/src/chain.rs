@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use engine::port::{Offer, Presence};
 use model::{
-    Attached, Attachment, AttachmentId, Error, Handoff, IfName, Interface, LinkKind, Mac, Network,
-    Place, PluginChain, Result, Sandbox,
+    Attached, Attachment, AttachmentId, Error, Handoff, IfName, Interface, InterfaceNamespace,
+    LinkKind, Mac, Network, PluginChain, Result, Sandbox,
 };
 use netlink::Netns;
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ impl Chain {
             Handoff::Caller => {
                 let waiting = (self.waiting)(&attachment.id)?;
                 parking.hand_over(&waiting)?;
-                (waiting, Place::Host)
+                (waiting, InterfaceNamespace::Host)
             }
             Handoff::Finish => {
                 let sandbox = attachment.sandbox.as_ref().ok_or_else(|| {
@@ -112,11 +112,11 @@ impl Chain {
                 })?;
                 let name = subject.name().clone();
                 parking.settle(&open(sandbox)?, &name, attachment)?;
-                (name, Place::Sandbox)
+                (name, InterfaceNamespace::Sandbox)
             }
         };
         let mut made = self.success(&subject)?.attached()?.interfaces;
-        made.retain(|interface| interface.place == Place::Host);
+        made.retain(|interface| interface.place == InterfaceNamespace::Host);
         made.push(Interface { name, mac, mtu: None, place });
         let own = made.len() - 1;
         let mut addresses = attachment.addresses.clone();

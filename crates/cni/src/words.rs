@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use model::{DeviceChoice, Error, Fact, IfName, Route, Wanted};
+use model::{DeviceChoice, Error, Fact, IfName, RequestedAddress, Route};
 
 use crate::plugin::{Call, Plugin};
 use crate::wire::{Command, Failure};
@@ -170,7 +170,7 @@ fn allocated(call: &Call<'_>, index: u8, address: IpAddr) -> String {
     )
 }
 
-fn held(wanted: &Wanted) -> String {
+fn held(wanted: &RequestedAddress) -> String {
     format!(
         "failed to allocate for range {}: requested IP address {} is not available in range set {}",
         wanted.index, wanted.address, wanted.ranges

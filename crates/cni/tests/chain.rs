@@ -17,8 +17,9 @@ use cni::{Chain, Delegates};
 use engine::port::{Driver, HostDataplane, Offer, Presence, Stray};
 use engine::{Engine, Joining, Request};
 use model::{
-    Alias, Attached, Attachment, AttachmentId, Handoff, IfName, Ipam, Kind, Layer, Link, LinkKind,
-    Mac, Network, Phase, Place, Publisher, Result, Runtime, Sandbox, Timestamp, Wiring,
+    Alias, Attached, Attachment, AttachmentId, Handoff, IfName, InterfaceNamespace, Ipam, Kind,
+    Layer, Link, LinkKind, Mac, Network, Phase, Publisher, Result, Runtime, Sandbox, Timestamp,
+    Wiring,
 };
 use netlink::Netns;
 use nix::mount::{MsFlags, mount};
@@ -233,7 +234,7 @@ fn a_container_of_docker() {
                 bench.engine(|engine| engine.attachments.join(&asked.id(), &joining)).unwrap();
             let Phase::Attached(attached) = &joined.phase else { panic!("attached") };
             let last = attached.interfaces.last().unwrap();
-            assert_eq!((last.name.as_str(), last.place), ("wait-c1", Place::Host));
+            assert_eq!((last.name.as_str(), last.place), ("wait-c1", InterfaceNamespace::Host));
             let reported = sh("ip -o link show wait-c1");
             assert!(
                 reported.contains(&mac.to_string()) && reported.contains("mtu 1400"),

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use cni::Plugin;
 use model::{
-    DeviceChoice, Ipam, IpvlanMode, Layer, LinkKind, MacvlanMode, Place, Space, Tap, Wiring,
+    DeviceChoice, InterfaceNamespace, Ipam, IpvlanMode, Layer, LinkKind, MacvlanMode, Space, Tap,
+    Wiring,
 };
 use rig::{Rig, config, json_of, previous};
 use serde_json::{Value, json};
@@ -36,7 +37,10 @@ fn a_macvlan() {
     assert!(plain.ipam == Ipam::None && plain.wiring.link.as_ref().unwrap().mac.is_none());
     let LinkKind::Macvlan(macvlan) = kind(plain.wiring) else { panic!() };
     assert_eq!(macvlan.parent.name, None, "the default route's");
-    assert_eq!((macvlan.parent.place, macvlan.mode), (Place::Host, MacvlanMode::Bridge));
+    assert_eq!(
+        (macvlan.parent.place, macvlan.mode),
+        (InterfaceNamespace::Host, MacvlanMode::Bridge)
+    );
     assert!(!macvlan.host_access && !macvlan.probe);
     let all = json!({"master": "eth7", "mode": "passthru", "mtu": 1400, "bcqueuelen": 500,
         "linkInContainer": true, "mac": "02:00:00:00:00:01", "ipam": fixed()});
@@ -47,7 +51,10 @@ fn a_macvlan() {
     assert_eq!(link.mac.unwrap().to_string(), "02:00:00:00:00:01");
     let LinkKind::Macvlan(macvlan) = link.kind else { panic!() };
     assert_eq!(macvlan.parent.name.unwrap().as_str(), "eth7");
-    assert_eq!((macvlan.parent.place, macvlan.mode), (Place::Sandbox, MacvlanMode::Passthru));
+    assert_eq!(
+        (macvlan.parent.place, macvlan.mode),
+        (InterfaceNamespace::Sandbox, MacvlanMode::Passthru)
+    );
     assert_eq!(macvlan.broadcast_queue, Some(500));
 }
 
@@ -98,7 +105,7 @@ fn a_vlan_a_dummy_and_a_tap() {
     let reported_vlan = reported(&Rig::new(), Plugin::Vlan, "", fields);
     assert_eq!(reported_vlan.leases[0].space, Space::Network("net".parse().unwrap()));
     let LinkKind::Vlan(vlan) = kind(reported_vlan.wiring) else { panic!() };
-    assert_eq!((vlan.id.number(), vlan.parent.place), (4094, Place::Host));
+    assert_eq!((vlan.id.number(), vlan.parent.place), (4094, InterfaceNamespace::Host));
     for fields in [
         json!({"master": "eth7", "vlanId": 0, "ipam": fixed()}),
         json!({"master": "eth7", "ipam": fixed()}),

@@ -68,7 +68,7 @@ fn labels_of_the_network_and_of_the_container() {
 fn every_driver() {
     let parent = |vlan: Option<u16>| Parent {
         name: Some("eth9".parse().unwrap()),
-        place: Place::Host,
+        place: InterfaceNamespace::Host,
         vlan: vlan.map(|number| VlanId::new(number).unwrap()),
     };
     let macvlan = json!({"driver": "macvlan", "parent": "eth9", "vlan": 7, "mode": "bridge",

@@ -13,7 +13,7 @@ use linux::Taken;
 use model::{
     Attachment, AttachmentId, Family, Layer, Phase, PortMap, Protocol, Runtime, Timestamp,
 };
-use netlink::hold::{Held, Hold, hold};
+use netlink::hold::{BoundPort, Hold, hold};
 use rustix::process::{Resource, getrlimit};
 use store::Changed;
 
@@ -69,7 +69,7 @@ impl Wanted {
 #[derive(Debug)]
 enum State {
     /// It is kept, or this host cannot have it.
-    Done { _socket: Option<Held> },
+    Done { _socket: Option<BoundPort> },
     /// The runtime keeps it itself.
     Reserved,
     /// Its runtime may be about to.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use engine::port::{Key, Prefix, Record};
 use host::event::{Event, What};
 use host::time;
-use linux::way::{self, Candidate, Flows, Held, Hold, Peer, WayOut};
+use linux::way::{self, AppliedWay, Candidate, Flows, Hold, Peer, WayOut};
 use model::{IfName, Network, Result, Stage, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
@@ -40,7 +40,7 @@ pub(super) struct Ways {
     declared: Declared,
     candidates: BTreeMap<Key, Candidate>,
     /// What holds for each bridge, and to what it was held last.
-    followed: BTreeMap<IfName, (WayOut, Option<Held>)>,
+    followed: BTreeMap<IfName, (WayOut, Option<AppliedWay>)>,
     failing: BTreeSet<IfName>,
     /// Whether the records have been read once.
     has_read: bool,

@@ -90,7 +90,7 @@ enum State {
 
 /// A client's lease.
 #[derive(Clone, Debug)]
-struct Held {
+struct ClientLease {
     terms: Terms,
     since: Time,
 }
@@ -102,7 +102,7 @@ pub struct Client {
     mac: Mac,
     pace: Pace,
     state: State,
-    held: Option<Held>,
+    held: Option<ClientLease>,
     exchange: u32,
     started: Time,
     tries: u32,
@@ -150,7 +150,7 @@ impl Client {
             self.lost = true;
             return self;
         }
-        self.held = Some(Held { terms: lease.terms.clone(), since: lease.since });
+        self.held = Some(ClientLease { terms: lease.terms.clone(), since: lease.since });
         self.state = State::Rebooting;
         self
     }
@@ -364,7 +364,7 @@ impl Client {
     fn bind(&mut self, terms: Terms, now: Time) -> Vec<Step> {
         self.lost = false;
         self.declines = 0;
-        self.held = Some(Held { terms: terms.clone(), since: now });
+        self.held = Some(ClientLease { terms: terms.clone(), since: now });
         self.rest(now);
         vec![Step::Keep(Box::new(terms))]
     }

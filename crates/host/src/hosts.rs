@@ -152,7 +152,7 @@ pub enum Ask {
     /// Where addresses of networks are.
     Routes,
     /// Declares a network for many hosts.
-    CreateNetwork(Box<Wanted>),
+    CreateNetwork(Box<SharedNetworkSpec>),
     /// Removes one.
     RemoveNetwork {
         /// Its name.
@@ -189,7 +189,7 @@ pub struct Me {
 
 /// A network for many hosts.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct SharedNetworkSpec {
     /// What it is called.
     pub name: NetworkName,
     /// Its IPv4 subnet; the daemon chooses one where none is named.
@@ -230,7 +230,7 @@ pub struct Wanted {
     pub or_join: bool,
 }
 
-impl Wanted {
+impl SharedNetworkSpec {
     /// One of these subnets that an engine's own command, or its configuration, asks for.
     ///
     /// # Errors
@@ -261,7 +261,7 @@ impl Wanted {
 ///
 /// # Errors
 /// As the daemon's; `Conflict` where this host cannot have it.
-pub fn declare(runtime: &Path, wanted: Wanted) -> Result<()> {
+pub fn declare(runtime: &Path, wanted: SharedNetworkSpec) -> Result<()> {
     let (name, rules) = (wanted.name.clone(), wanted.rules.clone());
     match ask(runtime, &Ask::CreateNetwork(Box::new(wanted)))? {
         Reply::Network { failure: Some(failure), .. } => Err(Error::conflict(format!(

@@ -38,7 +38,7 @@ pub(crate) struct AttachmentLocks {
 }
 
 /// The right to work on an attachment, until it is dropped.
-struct Held {
+struct LockGuard {
     locks: Arc<AttachmentLocks>,
     id: AttachmentId,
 }
@@ -69,11 +69,11 @@ impl AttachmentLocks {
         taken: &mut Taken,
     ) -> Box<dyn Any> {
         taken.entry(id.clone()).or_insert((me, 0)).1 += 1;
-        Box::new(Held { locks: Arc::clone(self), id: id.clone() })
+        Box::new(LockGuard { locks: Arc::clone(self), id: id.clone() })
     }
 }
 
-impl Drop for Held {
+impl Drop for LockGuard {
     fn drop(&mut self) {
         let mut taken = locked(&self.locks.taken);
         let last = match taken.get_mut(&self.id) {

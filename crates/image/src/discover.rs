@@ -18,7 +18,7 @@ const MOST: usize = 16;
 
 /// Where an image may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ImageUrls {
     /// Its archive.
     pub image: Url,
     /// The signature of that.
@@ -32,7 +32,7 @@ pub struct Place {
 /// # Errors
 /// [`NotFound`](model::Kind::NotFound) when no page says so, with what each page was; others when a
 /// page is wrong.
-pub(crate) fn discover(transport: &Transport, name: &AppName) -> Result<(Url, Vec<Place>)> {
+pub(crate) fn discover(transport: &Transport, name: &AppName) -> Result<(Url, Vec<ImageUrls>)> {
     let mut asked = Vec::new();
     for path in ancestors(name.name()) {
         match ask(transport, path) {
@@ -50,7 +50,7 @@ pub(crate) fn discover(transport: &Transport, name: &AppName) -> Result<(Url, Ve
 }
 
 /// The places of an image on a page.
-pub fn places(page: &[u8], name: &AppName) -> Vec<Place> {
+pub fn places(page: &[u8], name: &AppName) -> Vec<ImageUrls> {
     let reported = page::discoveries(&String::from_utf8_lossy(page));
     reported
         .into_iter()
@@ -89,12 +89,12 @@ fn is_prefix(prefix: &str, name: &str) -> bool {
 }
 
 /// The template with its words filled in; none where it has other words.
-fn place(template: &str, name: &AppName) -> Option<Place> {
+fn place(template: &str, name: &AppName) -> Option<ImageUrls> {
     let with = |ext: &str| {
         let text = filled(template, name.name(), name.labels(), ext)?;
         text.parse::<Url>().ok()
     };
-    Some(Place { image: with("aci")?, signature: with("aci.asc")? })
+    Some(ImageUrls { image: with("aci")?, signature: with("aci.asc")? })
         .filter(|place| place.image != place.signature)
 }
 

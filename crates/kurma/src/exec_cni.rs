@@ -12,7 +12,7 @@ use container::{Ended, Ending};
 use model::{Error, Result};
 use netlink::Netns;
 
-use crate::plugin::{Direct, NetworkingPod, Wanted};
+use crate::plugin::{Direct, NetworkingPod, PluginSpec};
 use crate::volume::{INSIDE, Volume};
 
 use mark::Mark;
@@ -87,7 +87,7 @@ impl Shown {
 /// where the path is no network namespace, unless this is its end.
 pub fn run(
     pod: &NetworkingPod,
-    wanted: &Wanted,
+    wanted: &PluginSpec,
     call: &Direct<'_>,
     shown: &Shown,
     tenancy: Tenancy,
@@ -135,7 +135,7 @@ pub fn run(
 /// Shows the namespace, and calls the plugin. The outer error means that nothing began.
 fn called(
     pod: &NetworkingPod,
-    wanted: &Wanted,
+    wanted: &PluginSpec,
     call: &Direct<'_>,
     (volume, shown, tenancy): (Volume<'_>, &Shown, Tenancy),
     mark: &Mark,

@@ -39,7 +39,7 @@ pub(crate) use ensure::Watched;
 pub use retire::UNUSED;
 pub use status::{Standing, Status};
 pub(crate) use wanted::hex;
-pub use wanted::{Key, Main, Wanted};
+pub use wanted::{Key, Main, PluginSpec};
 
 use crate::Directories;
 use crate::call::LIMIT;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use engine::port::{Driver, HostDataplane, Metered, Presence, Still, Stray};
 use model::{
-    Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
-    Network, Place, PortMap, Result, Runtime,
+    Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, InterfaceNamespace,
+    LinkKind, Mac, Network, PortMap, Result, Runtime,
 };
 use netlink::{Announcement, At, Errno, HostLock, Links, Reaper, Socket, process};
 
@@ -250,7 +250,12 @@ impl Driver for Linux {
         let mut socket = Socket::route()?;
         match &link.kind {
             // The links in a container are unknown before the container exists.
-            kind if kind.parent().is_some_and(|parent| parent.place == Place::Sandbox) => Ok(()),
+            kind if kind
+                .parent()
+                .is_some_and(|parent| parent.place == InterfaceNamespace::Sandbox) =>
+            {
+                Ok(())
+            }
             LinkKind::Device(device) => device::is_there(device, &mut socket),
             kind => facts::of_network(&network.name, kind, None, &mut socket).map(|_| ()),
         }

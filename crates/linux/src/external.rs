@@ -10,8 +10,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use model::{
-    Attached, Attachment, Error, ExternalInterface, Family, Handoff, IfName, Kind, LinkKind, Phase,
-    Place, Result,
+    Attached, Attachment, Error, ExternalInterface, Family, Handoff, IfName, InterfaceNamespace,
+    Kind, LinkKind, Phase, Result,
 };
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
@@ -101,7 +101,7 @@ fn here(
             refuse_others(attachment, &identity, &here)?;
             let mark = (!is_of(&here, &identity)).then(|| OriginAlias::of(&here).mark(&identity));
             let (name, mac) = (here.name, here.mac);
-            facts.link = Some(ExternalLink { name, place: Place::Host, mac, mark });
+            facts.link = Some(ExternalLink { name, place: InterfaceNamespace::Host, mac, mark });
         }
         (Some(here), Some(inside)) if here.name == external.source => {
             return Err(Error::conflict(format!(
@@ -130,7 +130,7 @@ fn inside(attachment: &Attachment, identity: &Identity, facts: &mut ExternalFact
     }
     facts.link = ours.into_iter().next().map(|link| ExternalLink {
         name: link.name,
-        place: Place::Sandbox,
+        place: InterfaceNamespace::Sandbox,
         mac: link.mac,
         mark: None,
     });
@@ -277,7 +277,8 @@ pub(crate) fn as_attached<'a>(
     attachment: &'a Attachment,
     attached: &Attached,
 ) -> Cow<'a, Attachment> {
-    let inside = attached.interfaces.iter().find(|known| known.place == Place::Sandbox);
+    let inside =
+        attached.interfaces.iter().find(|known| known.place == InterfaceNamespace::Sandbox);
     match (of(attachment), inside) {
         (Some(_), Some(interface)) => named(attachment, &interface.name),
         (_, _) => Cow::Borrowed(attachment),
@@ -313,7 +314,8 @@ fn named<'a>(attachment: &Attachment, name: &IfName) -> Cow<'a, Attachment> {
 pub(crate) fn announcement(attachment: &Attachment, attached: &Attached) -> Option<Announcement> {
     of(attachment)?;
     let sandbox = attachment.sandbox.as_ref()?;
-    let interface = attached.interfaces.iter().find(|known| known.place == Place::Sandbox)?;
+    let interface =
+        attached.interfaces.iter().find(|known| known.place == InterfaceNamespace::Sandbox)?;
     let addresses: Vec<IpAddr> =
         attached.addresses.iter().map(|held| held.address.addr()).collect();
     Some(Announcement {
@@ -330,7 +332,8 @@ pub(crate) fn announcement(attachment: &Attachment, attached: &Attached) -> Opti
 /// result says, or where there is none, as it is marked, or as it was asked for.
 pub(crate) fn name_inside(attachment: &Attachment, socket: &mut Socket) -> Result<IfName> {
     if let Phase::Attached(attached) = &attachment.phase
-        && let Some(known) = attached.interfaces.iter().find(|known| known.place == Place::Sandbox)
+        && let Some(known) =
+            attached.interfaces.iter().find(|known| known.place == InterfaceNamespace::Sandbox)
     {
         // Links need not be listed, which would wait for every process that changes one.
         return Ok(known.name.clone());

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use model::{
-    Attachment, Error, Fact, Family, IfName, IpNet, LinkKind, Macvlan, NetworkName, Parent, Place,
-    Result,
+    Attachment, Error, Fact, Family, IfName, InterfaceNamespace, IpNet, LinkKind, Macvlan,
+    NetworkName, Parent, Result,
 };
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
@@ -119,11 +119,11 @@ fn parent_facts(
     known: &mut Known,
 ) -> Result<ParentFacts> {
     let (link, base) = match (parent.place, sandbox) {
-        (Place::Host, _) => existing(parent, socket)?,
-        (Place::Sandbox, Some(sandbox)) => {
+        (InterfaceNamespace::Host, _) => existing(parent, socket)?,
+        (InterfaceNamespace::Sandbox, Some(sandbox)) => {
             sandbox.enter(|| existing(parent, &mut Socket::route()?))??
         }
-        (Place::Sandbox, None) => {
+        (InterfaceNamespace::Sandbox, None) => {
             return Err(Error::invalid(
                 "a parent in the container cannot be used before there is one".to_owned(),
             ));
@@ -141,7 +141,7 @@ fn parent_facts(
         mtu: link.mtu,
         addresses: Vec::new(),
     };
-    if parent.place == Place::Host {
+    if parent.place == InterfaceNamespace::Host {
         known.below = Some(link);
     }
     Ok(facts)
@@ -154,7 +154,7 @@ fn existing(parent: &Parent, socket: &mut Socket) -> Result<(Link, Option<IfName
         None => default_device(socket)?,
     };
     let Some(vlan) = parent.vlan else { return Ok((found(&base, socket)?, None)) };
-    if parent.place == Place::Sandbox {
+    if parent.place == InterfaceNamespace::Sandbox {
         return Err(Error::invalid(format!(
             "VLAN {vlan} of {base}: only of a parent in the host a device for a VLAN is made"
         )));
@@ -214,17 +214,21 @@ pub(crate) fn connected(
         let host_end = socket.link(At::Name(&plan::host_end(attachment)?))?;
         let ours = host_end.filter(|link| is_host_end(attachment, link));
         return Ok(ours.map(|link| Connected {
-            place: if link.peer_netns.is_none() { Place::Host } else { Place::Sandbox },
+            place: if link.peer_netns.is_none() {
+                InterfaceNamespace::Host
+            } else {
+                InterfaceNamespace::Sandbox
+            },
             mac: None,
         }));
     }
     let is_ours = |link: &Link| link.group == identity.group();
     if let Some(link) = socket.link(At::Name(&identity.guest_link()?))?.filter(is_ours) {
-        return Ok(Some(Connected { place: Place::Host, mac: link.mac }));
+        return Ok(Some(Connected { place: InterfaceNamespace::Host, mac: link.mac }));
     }
     let Some(sandbox) = sandbox else { return Ok(None) };
     let device = plan::device(attachment);
     let inside = sandbox.enter(|| Socket::route()?.link(At::Name(device)))??;
     let ours = inside.filter(is_ours);
-    Ok(ours.map(|link| Connected { place: Place::Sandbox, mac: link.mac }))
+    Ok(ours.map(|link| Connected { place: InterfaceNamespace::Sandbox, mac: link.mac }))
 }

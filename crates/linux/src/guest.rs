@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use model::{Attachment, IfName, Mac, Phase, Place, Result, SearchDomain};
+use model::{Attachment, IfName, InterfaceNamespace, Mac, Phase, Result, SearchDomain};
 use netlink::{At, Socket};
 
 use crate::names::Resolver;
@@ -36,9 +36,11 @@ pub fn device_name(attachment: &Attachment) -> Result<IfName> {
 pub fn stations(attachment: &Attachment) -> Option<(Mac, Mac)> {
     let Phase::Attached(attached) = &attachment.phase else { return None };
     let end = plan::host_end(attachment).ok()?;
-    let inside = attached.interfaces.iter().find(|it| it.place == Place::Sandbox);
-    let mut gateways =
-        attached.interfaces.iter().filter(|it| it.place == Place::Host && it.name != end);
+    let inside = attached.interfaces.iter().find(|it| it.place == InterfaceNamespace::Sandbox);
+    let mut gateways = attached
+        .interfaces
+        .iter()
+        .filter(|it| it.place == InterfaceNamespace::Host && it.name != end);
     let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
     // The gateway of a VLAN stands behind the bridge.
     Some((tuned.or(inside?.mac)?, gateways.next_back()?.mac?))

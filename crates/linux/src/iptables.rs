@@ -21,7 +21,7 @@ use netlink::HostLock;
 
 use self::change::Change;
 use self::execute::{Program, RulesLock};
-use self::rules::Wanted;
+use self::rules::RuleSet;
 use self::saved::Saved;
 
 /// How often a change is tried while others change the same chains.
@@ -143,7 +143,7 @@ impl Iptables {
         families: &[Family],
         is_guarded: bool,
     ) -> Result<()> {
-        let wanted = Wanted::of_bridge(bridge, is_guarded)?;
+        let wanted = RuleSet::of_bridge(bridge, is_guarded)?;
         let made = families
             .iter()
             .map(|family| self.edit(*family, |saved| change::install(saved, &wanted)).map(drop));
@@ -189,8 +189,8 @@ impl Iptables {
 
     /// Published ports are not the old tables' business, nor who comes by a route, but what they send
     /// passes there.
-    fn wanted(&self, attachment: &Attachment, family: Family) -> Result<Wanted> {
-        let mut wanted = Wanted::of(attachment, family)?;
+    fn wanted(&self, attachment: &Attachment, family: Family) -> Result<RuleSet> {
+        let mut wanted = RuleSet::of(attachment, family)?;
         if self.variant == Variant::Legacy && !wanted.is_empty() {
             let held = rules::of_family(&attachment.addresses, family);
             wanted.let_published(&held);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use model::{
-    Attachment, AttachmentId, Error, Handoff, IfName, Interface, Kind, Layer, LinkKind, Phase,
-    Place, Result, Sandbox,
+    Attachment, AttachmentId, Error, Handoff, IfName, Interface, InterfaceNamespace, Kind, Layer,
+    LinkKind, Phase, Result, Sandbox,
 };
 use netlink::{At, Counters, Link, Links, Netns, Socket};
 
@@ -194,7 +194,7 @@ fn find(record: &Attachment, end: Option<&Link>) -> Result<Option<Link>> {
 fn reported(record: &Attachment) -> Option<&Interface> {
     match &record.phase {
         Phase::Attached(attached) => {
-            attached.interfaces.iter().find(|it| it.place == Place::Sandbox)
+            attached.interfaces.iter().find(|it| it.place == InterfaceNamespace::Sandbox)
         }
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,
     }

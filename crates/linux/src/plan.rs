@@ -23,8 +23,8 @@ mod step;
 mod vlan;
 
 use model::{
-    Attached, Attachment, Error, Family, Form, Handoff, IfName, InterfaceAddress, IpNet, Ipam,
-    Link, LinkKind, Mac, MacvlanMode, Network, Place, Result, Route,
+    Attached, Attachment, Error, Family, Form, Handoff, IfName, InterfaceAddress,
+    InterfaceNamespace, IpNet, Ipam, Link, LinkKind, Mac, MacvlanMode, Network, Result, Route,
 };
 
 use crate::identity::{Identity, mac_of};
@@ -96,7 +96,7 @@ pub fn connect(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     bare.link_local.clear();
     let mut plan = attach(&bare, facts)?;
     let peer_placement = PeerPlacement::of(attachment)?;
-    if peer_placement.place == Place::Host && attachment.tap().is_none() {
+    if peer_placement.place == InterfaceNamespace::Host && attachment.tap().is_none() {
         plan.host.push(Step::Up(peer_placement.name));
     }
     Ok(plan)

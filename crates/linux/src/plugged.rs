@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use model::{Attached, Attachment, IfName, LinkKind, Mac, Place, Result};
+use model::{Attached, Attachment, IfName, InterfaceNamespace, LinkKind, Mac, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, packet, sysctl};
 
@@ -27,7 +27,8 @@ fn announce(attachment: &Attachment, attached: &Attached) -> Result<()> {
         return Ok(());
     }
     let sandbox = sandbox::entered(attachment)?;
-    let place = if sandbox.is_some() { Place::Sandbox } else { Place::Host };
+    let place =
+        if sandbox.is_some() { InterfaceNamespace::Sandbox } else { InterfaceNamespace::Host };
     // The host's end comes first.
     let own = attached.interfaces.iter().rev().find(|known| known.place == place);
     let Some((name, mac)) = own.and_then(|own| Some((&own.name, own.mac?))) else { return Ok(()) };

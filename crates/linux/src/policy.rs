@@ -30,7 +30,7 @@ use self::flows::Stale;
 use self::forward::in_iptables;
 pub use self::own_table::OwnTable;
 pub(crate) use self::wanted::sender;
-use self::wanted::{Wanted, names_interface, owner, uses_table};
+use self::wanted::{ExpectedElements, names_interface, owner, uses_table};
 use crate::filter::spoof::Bound;
 use crate::filter::{self, Elements, Owner};
 use crate::identity::{self, Identity};
@@ -76,7 +76,7 @@ impl Policy {
     pub(crate) fn install(&self, attachment: &Attachment) -> Result<()> {
         self.prepare(attachment)?;
         self.iptables(Variant::Host).install(attachment)?;
-        if let Some(wanted) = Wanted::of(attachment)? {
+        if let Some(wanted) = ExpectedElements::of(attachment)? {
             let is_gone = yielding(attachment)?;
             self.in_table(attachment, |socket| {
                 filter::install(socket, &wanted.elements, &is_gone)
@@ -114,7 +114,7 @@ impl Policy {
             None => false,
         };
         self.prepare(attachment)?;
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked) };
+        let Some(wanted) = ExpectedElements::of(attachment)? else { return Ok(unchecked) };
         let is_gone = yielding(attachment)?;
         let missed = self
             .in_table(attachment, |socket| filter::restore(socket, &wanted.elements, &is_gone))?;
@@ -299,7 +299,7 @@ impl Policy {
         // Without a record the addresses may be unknown, and the host's routes may have changed
         // since: then what bears the mark is removed.
         let wanted = match attachment.runtime != Runtime::Reference && names_interface(attachment) {
-            true => Wanted::of(attachment)?,
+            true => ExpectedElements::of(attachment)?,
             false => None,
         };
         if wanted.as_ref().is_some_and(|wanted| wanted.elements.is_empty()) {
@@ -339,7 +339,7 @@ impl Policy {
     /// Names the first part that is missing.
     pub(crate) fn check(&self, attachment: &Attachment) -> Result<()> {
         self.iptables(Variant::Host).check(attachment)?;
-        let wanted = if uses_table(attachment) { Wanted::of(attachment)? } else { None };
+        let wanted = if uses_table(attachment) { ExpectedElements::of(attachment)? } else { None };
         if let Some(wanted) = wanted {
             self.with(|socket| filter::verify(socket, &wanted.elements))?;
         }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{Attachment, Error, Place, Result};
+use model::{Attachment, Error, InterfaceNamespace, Result};
 use netlink::packet::arp::{self, Retries};
 use netlink::{At, Netns, Socket};
 
@@ -17,8 +17,12 @@ const TIMEOUT: Retries = Retries { probes: 3, interval: Duration::from_millis(80
 pub(crate) fn answers(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<Vec<IpAddr>> {
     let peer_placement = PeerPlacement::of(attachment)?;
     match (peer_placement.place, sandbox) {
-        (Place::Sandbox, Some(sandbox)) => sandbox.enter(|| ask(attachment, &peer_placement))?,
-        (Place::Sandbox | Place::Host, _) => ask(attachment, &peer_placement),
+        (InterfaceNamespace::Sandbox, Some(sandbox)) => {
+            sandbox.enter(|| ask(attachment, &peer_placement))?
+        }
+        (InterfaceNamespace::Sandbox | InterfaceNamespace::Host, _) => {
+            ask(attachment, &peer_placement)
+        }
     }
 }
 

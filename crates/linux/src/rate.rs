@@ -6,7 +6,8 @@
 //! way round.
 
 use model::{
-    Attachment, Bandwidth, Error, Fact, IfName, Interface, LinkKind, Place, Rate, Result, Runtime,
+    Attachment, Bandwidth, Error, Fact, IfName, Interface, InterfaceNamespace, LinkKind, Rate,
+    Result, Runtime,
 };
 use netlink::traffic::{Bucket, Discipline, NewIfb};
 use netlink::wire::Batch;
@@ -25,7 +26,7 @@ const FRAME: u64 = 18;
 struct Limits {
     /// The link whose packets are limited.
     device: IfName,
-    place: Place,
+    place: InterfaceNamespace,
     /// The limit of what that link sends.
     direct: Option<Rate>,
     /// The limit of what that link receives.
@@ -57,10 +58,10 @@ pub(crate) fn check(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<
 /// container. The ones in the host are [`devices`]. What is gone is done.
 pub(crate) fn lift(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let Some(limits) = Limits::of(attachment)? else { return Ok(()) };
-    let stays = attachment.wiring.link.is_none() || limits.place == Place::Sandbox;
+    let stays = attachment.wiring.link.is_none() || limits.place == InterfaceNamespace::Sandbox;
     match (limits.place, sandbox) {
-        (Place::Host, _) if !stays => Ok(()),
-        (Place::Sandbox, None) => Ok(()),
+        (InterfaceNamespace::Host, _) if !stays => Ok(()),
+        (InterfaceNamespace::Sandbox, None) => Ok(()),
         (_, _) => limits.within(sandbox, |socket| limits.unset(socket)),
     }
 }
@@ -75,7 +76,7 @@ pub(crate) fn restore(
     let Some(bandwidth) = &attachment.wiring.bandwidth else { return Ok(false) };
     let limits = Limits::whole(attachment, bandwidth)?;
     match (limits.place, sandbox) {
-        (Place::Sandbox, None) => Ok(false),
+        (InterfaceNamespace::Sandbox, None) => Ok(false),
         // Two that work on one device see each other's half.
         (_, _) => lock.with(|| limits.within(sandbox, |socket| limits.mend(socket))),
     }
@@ -112,8 +113,8 @@ impl Limits {
     fn whole(attachment: &Attachment, bandwidth: &Bandwidth) -> Result<Self> {
         let (device, place) = limited(attachment, bandwidth)?;
         let (direct, redirected) = match place {
-            Place::Host => (bandwidth.ingress, bandwidth.egress),
-            Place::Sandbox => (bandwidth.egress, bandwidth.ingress),
+            InterfaceNamespace::Host => (bandwidth.ingress, bandwidth.egress),
+            InterfaceNamespace::Sandbox => (bandwidth.egress, bandwidth.ingress),
         };
         let mark = mark(attachment);
         let names = names(attachment, &mark)?;
@@ -186,9 +187,11 @@ impl Limits {
         work: impl FnOnce(&mut Socket) -> Result<T>,
     ) -> Result<T> {
         match (self.place, sandbox) {
-            (Place::Host, _) => work(&mut Socket::route()?),
-            (Place::Sandbox, Some(sandbox)) => sandbox.enter(|| work(&mut Socket::route()?))?,
-            (Place::Sandbox, None) => Err(Error::unsupported(format!(
+            (InterfaceNamespace::Host, _) => work(&mut Socket::route()?),
+            (InterfaceNamespace::Sandbox, Some(sandbox)) => {
+                sandbox.enter(|| work(&mut Socket::route()?))?
+            }
+            (InterfaceNamespace::Sandbox, None) => Err(Error::unsupported(format!(
                 "{} has no end in the host, and is limited only where we complete it in the \
                  container",
                 self.device
@@ -313,7 +316,7 @@ impl Limits {
     }
 
     fn remove_ifb(&self, socket: &mut Socket, ifb: Option<&Link>) -> Result<()> {
-        let (Some(ifb), Place::Sandbox) = (ifb, self.place) else { return Ok(()) };
+        let (Some(ifb), InterfaceNamespace::Sandbox) = (ifb, self.place) else { return Ok(()) };
         let mut batch = Batch::new();
         batch.delete_link(At::Index(ifb.index));
         socket.send(&mut batch)?.except(Errno::NODEV).into_result()
@@ -336,11 +339,11 @@ impl Limits {
 }
 
 /// The link whose packets are limited.
-fn limited(attachment: &Attachment, bandwidth: &Bandwidth) -> Result<(IfName, Place)> {
+fn limited(attachment: &Attachment, bandwidth: &Bandwidth) -> Result<(IfName, InterfaceNamespace)> {
     match &bandwidth.device {
-        Some(device) => Ok((device.clone(), Place::Host)),
-        None if has_end(attachment) => Ok((plan::host_end(attachment)?, Place::Host)),
-        None => Ok((plan::device(attachment).clone(), Place::Sandbox)),
+        Some(device) => Ok((device.clone(), InterfaceNamespace::Host)),
+        None if has_end(attachment) => Ok((plan::host_end(attachment)?, InterfaceNamespace::Host)),
+        None => Ok((plan::device(attachment).clone(), InterfaceNamespace::Sandbox)),
     }
 }
 

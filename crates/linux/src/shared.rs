@@ -1,7 +1,7 @@
 //! What the links of a network share in the host, besides a bridge: a device for a VLAN of their
 //! parent, and the host's own device on their segment.
 
-use model::{IfName, LinkKind, Macvlan, NetworkName, Parent, Place, Result, VlanId};
+use model::{IfName, InterfaceNamespace, LinkKind, Macvlan, NetworkName, Parent, Result, VlanId};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, HostLock, Links, Socket};
 
@@ -22,7 +22,7 @@ pub(crate) fn with_lock<T>(
 
 /// The parent, and the VLAN of it that has a device of its own in the host.
 fn shared_vlan(kind: &LinkKind) -> Option<(&Parent, VlanId)> {
-    let parent = kind.parent().filter(|parent| parent.place == Place::Host)?;
+    let parent = kind.parent().filter(|parent| parent.place == InterfaceNamespace::Host)?;
     parent.vlan.map(|vlan| (parent, vlan))
 }
 

@@ -4,8 +4,8 @@ mod port;
 mod single;
 
 use model::{
-    Attached, Attachment, Bridge, Error, Fact, Family, IfName, Interface, InterfaceAddress, IpNet,
-    LinkKind, Place, Plug, Result, Route, Runtime,
+    Attached, Attachment, Bridge, Error, Fact, Family, IfName, Interface, InterfaceAddress,
+    InterfaceNamespace, IpNet, LinkKind, Plug, Result, Route, Runtime,
 };
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
@@ -26,7 +26,7 @@ pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     // In the namespace of the container's end it is unknown which runtime moves and names it.
     let is_handed = external::of(attachment).is_some();
     let stays = |known: &&Interface| {
-        known.place == Place::Host && !is_guest_link(&known.name) && !is_handed
+        known.place == InterfaceNamespace::Host && !is_guest_link(&known.name) && !is_handed
     };
     for interface in attached.interfaces.iter().filter(stays) {
         links.push(found(&mut socket, interface)?);
@@ -90,7 +90,7 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
         // For a name with a prefix only the result has the full name.
         let is_external = external::of(attachment).is_some();
         let is_own = |known: &&Interface| {
-            known.place == Place::Sandbox && (is_external || known.name == *device)
+            known.place == InterfaceNamespace::Sandbox && (is_external || known.name == *device)
         };
         let Some(interface) = attached.interfaces.iter().find(is_own) else {
             return Err(differs(format!("the result lacks interface {device}")));

@@ -106,7 +106,7 @@ pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(H
 
 /// What a network was held to, as this host looked then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct AppliedWay {
     /// Where its way leads.
     pub hops: Hops,
     /// Whether the kernel has taken all of it: of what it has not, no program has taken anything away.
@@ -155,7 +155,7 @@ pub fn hold(
     way: &WayOut,
     peer: Option<&Peer>,
     how: &Hold<'_>,
-) -> Result<(Held, bool)> {
+) -> Result<(AppliedWay, bool)> {
     let mut route = Socket::route()?;
     let hops = Hops::find(&mut route, way, peer)?;
     peer.into_iter().for_each(Peer::let_answers_in);
@@ -183,7 +183,7 @@ pub fn hold(
     let routed = routes::keep(&mut route, way, &hops, &connected.ours)?;
     changed |= routed != Routed::Kept;
     let is_whole = routed != Routed::Partly;
-    Ok((Held { hops, is_whole, connected, relays: how.relays }, changed))
+    Ok((AppliedWay { hops, is_whole, connected, relays: how.relays }, changed))
 }
 
 /// Ends the flows between the subnets of a bridge and elsewhere.

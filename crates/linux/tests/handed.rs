@@ -50,7 +50,7 @@ fn a_runtime_completes_its_interface_itself() {
         let became = linux.attach(&first).unwrap();
 
         let guest = became.interfaces.last().unwrap();
-        assert_eq!(guest.place, Place::Host);
+        assert_eq!(guest.place, InterfaceNamespace::Host);
         assert_eq!(guest.name, Identity::of(&first.id).guest_link().unwrap());
         assert_eq!(guest.mac, linux.hardware_address(&first));
         assert!(became.routes.is_empty(), "Docker makes the default route");
@@ -126,7 +126,7 @@ fn we_complete_what_docker_lets_us() {
         first.wiring.tuning = Some(Tuning { sysctls: vec![parameter], ..Tuning::default() });
         let became = linux.attach(&first).unwrap();
         let last = became.interfaces.last().unwrap();
-        assert_eq!((last.name.as_str(), last.place), ("web7", Place::Sandbox));
+        assert_eq!((last.name.as_str(), last.place), ("web7", InterfaceNamespace::Sandbox));
         assert!(!one.run("ip route").contains("default"), "Docker makes the default route");
         assert_eq!(one.run("cat /proc/sys/net/ipv4/conf/web7/forwarding").trim(), "1");
         linux.check(&first, &became).unwrap();

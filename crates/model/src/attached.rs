@@ -13,7 +13,7 @@ const MAIN: u32 = 254;
 /// In which namespace an interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum InterfaceNamespace {
     /// The host's.
     Host,
     /// The container's.
@@ -30,7 +30,7 @@ pub struct Interface {
     /// Its MTU, where it was asked for.
     pub mtu: Option<Mtu>,
     /// Where it is.
-    pub place: Place,
+    pub place: InterfaceNamespace,
 }
 
 /// An address, and the interface that has it.

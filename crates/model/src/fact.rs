@@ -19,12 +19,12 @@ pub enum Fact {
         /// Its first address from a range set.
         first: Option<IpAddr>,
         /// The requested address of a range set, and the set's ranges.
-        wanted: Option<Wanted>,
+        wanted: Option<RequestedAddress>,
         /// The host's end, where it is a pair.
         peer: Option<IfName>,
     },
     /// A requested address has another holder.
-    Held(Wanted),
+    Held(RequestedAddress),
     /// A range set has no free address.
     Full {
         /// Which set.
@@ -86,7 +86,7 @@ pub enum Fact {
 
 /// An address that was asked for by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedAddress {
     /// The address.
     pub address: IpAddr,
     /// Which range set it is of.

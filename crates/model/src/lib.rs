@@ -39,7 +39,7 @@ pub use address::{
     Mac, first_host, host_net, hosts_of, next_address, overlap, overlapping_pairs, previous_address,
 };
 pub use amendment::{Amendment, AmendmentPart};
-pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
+pub use attached::{Attached, Dns, Interface, InterfaceAddress, InterfaceNamespace, Route};
 pub use attachment::{
     Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,
     Timestamp, Wiring,
@@ -56,7 +56,7 @@ pub use egress::{
     DomainName, EgressRule, EgressTarget, Fence, Service, is_meant, is_public, link_local,
 };
 pub use error::{Error, Kind, Result};
-pub use fact::{Fact, Wanted};
+pub use fact::{Fact, RequestedAddress};
 pub use family::Family;
 pub use former::FormerName;
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};

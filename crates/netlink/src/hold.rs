@@ -15,13 +15,13 @@ use crate::probe;
 /// It is bound and does not listen: a packet that was not translated is refused, as without the
 /// socket.
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "it is held, not used")] OwnedFd);
+pub struct BoundPort(#[expect(dead_code, reason = "it is held, not used")] OwnedFd);
 
 /// The result of the attempt.
 #[derive(Debug)]
 pub enum Hold {
     /// The port is held.
-    Held(Held),
+    Held(BoundPort),
     /// Another socket has it.
     Taken,
     /// This host lacks the protocol or the family.
@@ -34,7 +34,7 @@ pub enum Hold {
 /// [`model::Kind::Denied`] for a privileged port; [`model::Kind::Kernel`].
 pub fn hold(protocol: Protocol, target: SocketAddr) -> Result<Hold> {
     match bound(protocol, target) {
-        Ok(socket) => Ok(Hold::Held(Held(socket))),
+        Ok(socket) => Ok(Hold::Held(BoundPort(socket))),
         Err(Errno::ADDRINUSE) => Ok(Hold::Taken),
         Err(errno) if probe::is_absent(errno) || errno == Errno::INVAL => Ok(Hold::Absent),
         Err(errno) => Err(refused(format!("binding {target}/{protocol}"), errno)),

@@ -35,8 +35,8 @@ pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use quota::{QuotaState, quota, quota_matches, quotas};
-pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
-pub use transaction::{Place, Transaction, remove_table};
+pub use step::{Datum, Decision, Header, Register32, Step};
+pub use transaction::{RulePosition, Transaction, remove_table};
 pub use verify::verify;
 pub use whole::{
     AnyChain, AnyHook, AnyRule, AnySet, Keys, all_chains, all_rules, all_sets, keys, seek,

@@ -14,12 +14,12 @@ struct Level {
     /// Its name in the one above.
     name: OsString,
     /// Its identity: `..` must lead back to it.
-    place: Place,
+    place: FileId,
     /// The remaining entries in it.
     names: Vec<OsString>,
 }
 
-type Place = (u64, u64);
+type FileId = (u64, u64);
 
 /// Removes what is at `path`, whatever it is; nothing, if nothing is there. Of all directories on the
 /// way only one is open at a time, so that no depth is too much, and symbolic links are not followed.
@@ -76,7 +76,7 @@ impl Level {
     }
 }
 
-fn place(stat: &Stat) -> Place {
+fn place(stat: &Stat) -> FileId {
     (stat.st_dev, stat.st_ino)
 }
 

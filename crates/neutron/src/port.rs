@@ -25,7 +25,7 @@ use crate::api::{NewPort, PortResource};
 use crate::contract;
 use crate::plug::{self, SwitchPort};
 use crate::port_update::PortUpdate;
-use crate::stock::{Place, StockKey};
+use crate::stock::{PortUse, StockKey};
 use claim::Claimed;
 pub(crate) use end::gone_is_done;
 pub(crate) use known::{Known, KnownNetwork};
@@ -161,8 +161,8 @@ impl Neutron {
             return Ok(None);
         }
         let place = match self.nesting(link) {
-            None => Place::Host,
-            Some(Nesting::Macvlan { .. } | Nesting::Ipvlan { .. }) => Place::Nested,
+            None => PortUse::Host,
+            Some(Nesting::Macvlan { .. } | Nesting::Ipvlan { .. }) => PortUse::Nested,
             Some(Nesting::Trunk { .. }) => return Ok(None),
         };
         let mut key = self.stock_key(place, &known.network.id);

@@ -24,15 +24,15 @@ use crate::config::Identity;
 use crate::contract::{self, Mark};
 pub use fill::{Filler, Round};
 pub(crate) use key::KeyDigest;
-pub use key::{Place, StockKey};
+pub use key::{PortUse, StockKey};
 pub use notifier::{Notifier, Woken};
 pub use show::StockKind;
-pub(crate) use stock_files::{StockFiles, Stored, Wanted};
+pub(crate) use stock_files::{StockDemand, StockFiles, Stored};
 
 impl Neutron {
     /// The key of the network's ports without requested properties. Subnets, security groups and
     /// more may be added.
-    pub fn stock_key(&self, place: Place, network: &ResourceId) -> StockKey {
+    pub fn stock_key(&self, place: PortUse, network: &ResourceId) -> StockKey {
         StockKey {
             host: self.settings.host.as_str().to_owned(),
             place,
@@ -48,7 +48,7 @@ impl Neutron {
     /// Takes a port of this kind, exclusively; `None` where none is ready, or no stock is kept. In
     /// both cases the daemon makes another one for the next call. No request is made.
     ///
-    /// The port is as [`StockKey`] says, bound (see [`Place`]), has `device_owner` and mark, no
+    /// The port is as [`StockKey`] says, bound (see [`PortUse`]), has `device_owner` and mark, no
     /// `device_id` and at most the tag `compute:kuryr`.
     pub fn take_from_stock(&self, key: &StockKey) -> Result<Option<PortResource>> {
         if self.settings.stock.is_none() {

@@ -37,8 +37,8 @@ use std::net::IpAddr;
 use model::{Kind, Result};
 use netlink::Socket;
 use netlink::nft::{
-    self, Base, ChainKind, Element, Expression, Family, Field, Hook, Lookup, Meta, Place, Policy,
-    Register, Set, Table, Transaction, Tuple, Verdict,
+    self, Base, ChainKind, Element, Expression, Family, Field, Hook, Lookup, Meta, Policy,
+    Register, RulePosition, Set, Table, Transaction, Tuple, Verdict,
 };
 
 use crate::tunnel::GROUP;
@@ -131,7 +131,7 @@ impl Guard {
         for (chain, hook) in CHAINS {
             transaction.add_chain(table, chain, Some(&base(hook)), false);
             for rule in rules(self.ip(), hook) {
-                transaction.add_rule(table, chain, Place::Tail, &rule);
+                transaction.add_rule(table, chain, RulePosition::Tail, &rule);
             }
         }
         for member in self.elements() {

@@ -162,16 +162,17 @@ fn remove(outcome: &mut Outcome) -> Result<()> {
 }
 
 /// Makes the routes with our mark these; how many were changed. One whose next hop is not known stays as it is.
-fn set(wanted: &[Wanted], socket: &mut Socket) -> Result<usize> {
+fn set(wanted: &[ExpectedRoute], socket: &mut Socket) -> Result<usize> {
     let mut changes = Vec::new();
     for family in [Family::V4, Family::V6] {
         let there = socket.marked_routes(family, OF_HOSTS)?;
-        let known: BTreeMap<IpNet, &Wanted> = wanted.iter().map(|it| (it.dst(), it)).collect();
+        let known: BTreeMap<IpNet, &ExpectedRoute> =
+            wanted.iter().map(|it| (it.dst(), it)).collect();
         let gone = there.iter().filter(|route| !known.contains_key(&route.dst));
         changes.extend(gone.map(|route| (*route, false)));
         let new = wanted.iter().filter_map(|it| match it {
-            Wanted::Route(route) if Family::of(&route.dst) == family => Some(*route),
-            Wanted::Route(_) | Wanted::AsItIs(_) => None,
+            ExpectedRoute::Route(route) if Family::of(&route.dst) == family => Some(*route),
+            ExpectedRoute::Route(_) | ExpectedRoute::AsItIs(_) => None,
         });
         let has = |route: &Route| there.iter().any(|it| is_same(it, route));
         changes.extend(new.filter(|route| !has(route)).map(|route| (route, true)));
@@ -198,17 +199,17 @@ fn is_same(there: &Route, wanted: &Route) -> bool {
 
 /// A route that there should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum ExpectedRoute {
     Route(Route),
     /// It is not known now by which next hop.
     AsItIs(IpNet),
 }
 
-impl Wanted {
+impl ExpectedRoute {
     fn dst(&self) -> IpNet {
         match self {
-            Wanted::Route(route) => route.dst,
-            Wanted::AsItIs(dst) => *dst,
+            ExpectedRoute::Route(route) => route.dst,
+            ExpectedRoute::AsItIs(dst) => *dst,
         }
     }
 }
@@ -220,7 +221,7 @@ impl RoutedNetwork {
         &self,
         (underlay, links): (&Underlay, &BTreeMap<IpAddr, HostLink>),
         socket: &mut Socket,
-        wanted: &mut Vec<Wanted>,
+        wanted: &mut Vec<ExpectedRoute>,
     ) -> Result<(usize, Vec<Error>)> {
         // Made with its first container, or by the daemon.
         let Some(bridge) = socket.link(At::Name(&self.bridge))? else {
@@ -247,7 +248,7 @@ impl RoutedNetwork {
             }
         }
         let own = self.own.iter().map(|it| Route::new(IpNet::from(*it), None, Some(bridge.index)));
-        wanted.extend(own.map(Wanted::Route));
+        wanted.extend(own.map(ExpectedRoute::Route));
         unreached.dedup_by_key(|error| error.to_string());
         Ok((changed, unreached))
     }
@@ -257,7 +258,7 @@ impl RoutedNetwork {
         net: IpNet,
         host: IpAddr,
         (underlay, links): (&Underlay, &BTreeMap<IpAddr, HostLink>),
-    ) -> Result<Wanted> {
+    ) -> Result<ExpectedRoute> {
         if !underlay.has(host) {
             return Err(Error::invalid(format!(
                 "network {}: {host} is not on the segment of {} ({}), by which its packets would go as they are; make \
@@ -271,10 +272,10 @@ impl RoutedNetwork {
             // No network is declared so.
             (IpNet::V4(_), _) => None,
         };
-        let Some(hop) = hop else { return Ok(Wanted::AsItIs(net)) };
+        let Some(hop) = hop else { return Ok(ExpectedRoute::AsItIs(net)) };
         let source = self.gateways.iter().copied().find(|it| it.is_ipv4() == hop.is_ipv4());
         let route = Route::new(net, Some(hop), Some(underlay.link));
-        Ok(Wanted::Route(Route { source, ..route }))
+        Ok(ExpectedRoute::Route(Route { source, ..route }))
     }
 
     /// Answers on the bridge for what is on other hosts; how much was changed.

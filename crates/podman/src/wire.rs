@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 
 use ipnet::IpNet;
 use model::{
-    Attached, ContainerId, Error, HostName, IfName, Mac, NetworkName, OwnerName, Place, PortMap,
-    Protocol, Result,
+    Attached, ContainerId, Error, HostName, IfName, InterfaceNamespace, Mac, NetworkName,
+    OwnerName, PortMap, Protocol, Result,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -224,7 +224,8 @@ pub(crate) struct StatusBlock {
 impl StatusBlock {
     pub(crate) fn render(&self) -> Value {
         let mut interfaces = Map::new();
-        let inside = |(_, one): &(usize, &model::Interface)| one.place == Place::Sandbox;
+        let inside =
+            |(_, one): &(usize, &model::Interface)| one.place == InterfaceNamespace::Sandbox;
         for (index, one) in self.attached.interfaces.iter().enumerate().filter(inside) {
             let mac = one.mac.map(|mac| mac.to_string()).unwrap_or_default();
             let reported = json!({"mac_address": mac, "subnets": self.addresses(index)});

@@ -221,7 +221,7 @@ impl Remote {
         address: IpNet,
     ) -> Result<()> {
         let is_it = |undo: &Undo| undo.address_in(driver, pool) == Some(address.addr());
-        for key in self.undo_log.keys(super::undo_log::Place::CleanupPending)? {
+        for key in self.undo_log.keys(super::undo_log::LogDirectory::CleanupPending)? {
             let has_pending =
                 |record: &Record| record.entries.iter().any(|entry| is_it(&entry.undo));
             if key == log_file.key() || !self.undo_log.peek(&key)?.as_ref().is_some_and(has_pending)

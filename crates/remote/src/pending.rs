@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use model::{DriverName, Kind, NetworkName, Result, Timestamp};
 
 use super::calls::{Failed, Fate};
-use super::undo_log::{CleanupPending, Entry, LogFile, Place, PoolAsked, Record, Subject, Undo};
+use super::undo_log::{
+    CleanupPending, Entry, LogDirectory, LogFile, PoolAsked, Record, Subject, Undo,
+};
 use super::{Remote, Urgency, sandbox};
 use libnetwork::{Answer, Call};
 
@@ -110,12 +112,13 @@ impl Remote {
     /// network.
     fn clear(&self, network: &NetworkName) -> Result<bool> {
         let mut is_clear = true;
-        for place in [Place::Held, Place::CleanupPending] {
+        for place in [LogDirectory::Held, LogDirectory::CleanupPending] {
             for (key, record) in self.undo_log.records(place)? {
                 let is_its =
                     matches!(&record.subject, Subject::Attachment(id, _) if id.network == *network);
                 if is_its
-                    && (place == Place::CleanupPending || record.is_of_another_boot(&self.undo_log))
+                    && (place == LogDirectory::CleanupPending
+                        || record.is_of_another_boot(&self.undo_log))
                 {
                     is_clear &=
                         self.retry_log_file(&key, Urgency::Now)?.record.is_none_or(|remaining| {

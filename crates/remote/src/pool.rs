@@ -11,7 +11,7 @@ use model::{
 use super::Remote;
 use super::ipam::{Spec, remote_ipam};
 use super::network::scope_of;
-use super::undo_log::{Given, LogFile, Place, PoolAsked, Subject, Undo};
+use super::undo_log::{Given, LogDirectory, LogFile, PoolAsked, Subject, Undo};
 use libnetwork::parameters::NetworkParameters;
 use libnetwork::{Answer, Call, PoolGiven, Purpose, Scope, Skip};
 
@@ -212,7 +212,7 @@ impl Remote {
         log_file.put(&before, undo.clone());
         log_file.record.forgotten.remove(got.key.as_str());
         log_file.save()?;
-        for (key, record) in self.undo_log.records(Place::CleanupPending)? {
+        for (key, record) in self.undo_log.records(LogDirectory::CleanupPending)? {
             let mut pending = record.entries.iter().filter(|entry| entry.pending.is_some());
             if key != log_file.key() && pending.any(|entry| entry.undo.gives_back_same(&undo)) {
                 return Err(Error::try_again(format!(

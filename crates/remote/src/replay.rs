@@ -10,7 +10,7 @@ use model::{DriverName, Error, NetworkName, RemoteIpam, Result};
 
 use super::Remote;
 use super::calls::Fate;
-use super::undo_log::{Given, LogFile, Place, Subject, Undo, pool_key};
+use super::undo_log::{Given, LogDirectory, LogFile, Subject, Undo, pool_key};
 use libnetwork::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 impl Remote {
@@ -45,7 +45,7 @@ impl Remote {
     }
 
     fn log_files(&self) -> Result<Vec<String>> {
-        let places = [Place::Held, Place::CleanupPending].into_iter();
+        let places = [LogDirectory::Held, LogDirectory::CleanupPending].into_iter();
         let keys = places.map(|place| self.undo_log.keys(place)).collect::<Result<Vec<_>>>()?;
         Ok(keys.concat())
     }

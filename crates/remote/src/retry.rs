@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use model::{Kind, NetworkName, Result, Timestamp};
 
 use super::pending::{REFUSALS, is_in_the_way};
-use super::undo_log::{Entry, Place, Record, Subject};
+use super::undo_log::{Entry, LogDirectory, Record, Subject};
 use super::{CleanupSubject, DeadEnd, PendingCleanup, Remote, Retried, Urgency};
 
 impl Remote {
     /// The pending cleanups. Makes no call.
     pub fn pending(&self) -> Result<Vec<PendingCleanup>> {
         let mut cleanups = Vec::new();
-        for place in [Place::Held, Place::CleanupPending] {
+        for place in [LogDirectory::Held, LogDirectory::CleanupPending] {
             for key in self.undo_log.keys(place)? {
                 match self.undo_log.peek(&key) {
                     Ok(Some(record)) => cleanups.extend(self.cleanups(&key, &record)),
@@ -29,10 +29,10 @@ impl Remote {
     /// Carries out pending cleanups. Safe beside other processes that do the same.
     pub fn retry(&self, urgency: Urgency) -> Result<Retried> {
         let mut settled = Retried::default();
-        let mut keys = self.undo_log.keys(Place::CleanupPending)?;
+        let mut keys = self.undo_log.keys(LogDirectory::CleanupPending)?;
         if urgency == Urgency::Now || !self.was_swept() {
             self.undo_log.tidy();
-            let held = self.undo_log.records(Place::Held)?.into_iter();
+            let held = self.undo_log.records(LogDirectory::Held)?.into_iter();
             let void = held.filter(|(_, record)| record.is_of_another_boot(&self.undo_log));
             keys.extend(void.map(|(key, _)| key));
         }
@@ -86,7 +86,7 @@ impl Remote {
     /// process works on, or that a later Spoke wrote, is left as it is. Makes no call.
     pub fn write_off(&self) -> Result<Vec<PendingCleanup>> {
         let mut given = Vec::new();
-        for key in self.undo_log.keys(Place::CleanupPending)? {
+        for key in self.undo_log.keys(LogDirectory::CleanupPending)? {
             let Ok(Some(mut log_file)) = self.undo_log.find_idle(&key) else { continue };
             let cleanups = self.cleanups(&key, &log_file.record).into_iter();
             given.extend(cleanups.filter(|cleanup| cleanup.dead_end.is_some()));

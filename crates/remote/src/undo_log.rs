@@ -57,7 +57,7 @@ pub(super) struct UndoLog {
 
 /// In which part of the undo log a log file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LogDirectory {
     Held,
     CleanupPending,
 }
@@ -90,13 +90,13 @@ pub(super) struct Record {
     pub(super) forgotten: BTreeSet<String>,
 }
 
-impl Place {
-    const ALL: [Place; 2] = [Place::Held, Place::CleanupPending];
+impl LogDirectory {
+    const ALL: [LogDirectory; 2] = [LogDirectory::Held, LogDirectory::CleanupPending];
 
     fn name(self) -> &'static str {
         match self {
-            Place::Held => "held",
-            Place::CleanupPending => "owed",
+            LogDirectory::Held => "held",
+            LogDirectory::CleanupPending => "owed",
         }
     }
 }
@@ -170,7 +170,7 @@ impl UndoLog {
     fn lock(&self, key: &str, timeout: Duration) -> Result<Option<LogFile>> {
         let until = Instant::now() + timeout;
         // A log file that is moved in between is found in the second round.
-        for place in [Place::ALL, Place::ALL].concat() {
+        for place in [LogDirectory::ALL, LogDirectory::ALL].concat() {
             let path = self.path(place, key);
             loop {
                 let file = match open(&path) {
@@ -199,7 +199,7 @@ impl UndoLog {
 
     /// The contents of a log file, also of one that another process works on.
     pub(super) fn peek(&self, key: &str) -> Result<Option<Record>> {
-        for place in [Place::ALL, Place::ALL].concat() {
+        for place in [LogDirectory::ALL, LogDirectory::ALL].concat() {
             let path = self.path(place, key);
             match open(&path) {
                 Ok(file) => {
@@ -255,7 +255,7 @@ impl UndoLog {
     }
 
     /// The names of all log files in a part of the undo log, sorted.
-    pub(super) fn keys(&self, place: Place) -> Result<Vec<String>> {
+    pub(super) fn keys(&self, place: LogDirectory) -> Result<Vec<String>> {
         self.names(&self.directory.join(place.name()))
     }
 
@@ -285,7 +285,7 @@ impl UndoLog {
 
     /// The contents of every log file in a part of the undo log, apart from those that are gone by
     /// then or that cannot be read.
-    pub(super) fn records(&self, place: Place) -> Result<Vec<(String, Record)>> {
+    pub(super) fn records(&self, place: LogDirectory) -> Result<Vec<(String, Record)>> {
         let mut records = Vec::new();
         for key in self.keys(place)? {
             if let Ok(Some(record)) = self.peek(&key) {
@@ -297,7 +297,7 @@ impl UndoLog {
 
     /// The addresses of a pool whose release is pending.
     pub(super) fn releasing(&self, driver: &DriverName, pool: &str) -> Result<BTreeSet<IpAddr>> {
-        let records = self.records(Place::CleanupPending)?;
+        let records = self.records(LogDirectory::CleanupPending)?;
         let entries = records.iter().flat_map(|(_, record)| &record.entries);
         let pending = entries.filter(|entry| entry.pending.is_some());
         Ok(pending.filter_map(|entry| entry.undo.address_in(driver, pool)).collect())
@@ -305,7 +305,7 @@ impl UndoLog {
 
     /// Whether a log file other than `but` holds what the call would release, and is still in use.
     pub(super) fn is_in_use(&self, undo: &Undo, but: &str) -> Result<bool> {
-        for place in Place::ALL {
+        for place in LogDirectory::ALL {
             for (key, record) in self.records(place)? {
                 let mut entries = record.entries.iter();
                 let is_held =
@@ -335,7 +335,7 @@ impl UndoLog {
 
     /// Removes what killed writers left.
     pub(super) fn tidy(&self) {
-        for place in Place::ALL {
+        for place in LogDirectory::ALL {
             let Ok(entries) = fs::read_dir(self.directory.join(place.name())) else { continue };
             for entry in entries.flatten() {
                 let is_draft = entry.file_name().as_encoded_bytes().starts_with(b".");
@@ -349,7 +349,7 @@ impl UndoLog {
         }
     }
 
-    fn path(&self, place: Place, key: &str) -> PathBuf {
+    fn path(&self, place: LogDirectory, key: &str) -> PathBuf {
         self.directory.join(place.name()).join(key)
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use model::{
     Absence, AddressSpace, Backend, Bridge, BridgePort, Dhcp, EgressPolicy, Family, Fence,
-    Firewall, Gateway, Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link,
-    LinkKind, Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Ovs,
-    Parent, Passage, Place, Publish, Publisher, Reach, Route, Runtime, Sources, Timestamp, Via,
-    VlanId, Vlans, Wiring,
+    Firewall, Gateway, Handoff, IfName, IngressPolicy, InterfaceNamespace, Ipam, Ipvlan,
+    IpvlanMode, Labels, Link, LinkKind, Macvlan, MacvlanMode, Masquerade, Mtu, Network,
+    NetworkName, NeutronLink, Ovs, Parent, Passage, Publish, Publisher, Reach, Route, Runtime,
+    Sources, Timestamp, Via, VlanId, Vlans, Wiring,
 };
 
 /// What VXLAN takes of the usual 1500 bytes (RFC 7348, IPv4 outside; IPv6 takes 20 more).
@@ -239,7 +239,7 @@ impl NetworkSpec {
     }
 
     fn on_parent(&self) -> Parent {
-        Parent { name: self.parent.clone(), place: Place::Host, vlan: self.vlan }
+        Parent { name: self.parent.clone(), place: InterfaceNamespace::Host, vlan: self.vlan }
     }
 
     /// Where containers send what is for elsewhere. No device of this host has an address in a

@@ -7,7 +7,7 @@ use std::path::Path;
 use config::Config;
 use engine::Mode;
 use host::host_context::HostContext;
-use host::hosts::{self, Wanted};
+use host::hosts::{self, SharedNetworkSpec};
 use host::podman_places::{Known, known};
 use host::standard;
 use host::time;
@@ -66,8 +66,8 @@ fn answer(verb: &Verb) -> Result<Output> {
 
 /// Has the daemon make a network for many hosts.
 fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
-    let wanted = Wanted::of(&many.name, &many.subnets, &many.spec)?;
-    hosts::declare(runtime, Wanted { ipv6: many.ipv6, ..wanted })
+    let wanted = SharedNetworkSpec::of(&many.name, &many.subnets, &many.spec)?;
+    hosts::declare(runtime, SharedNetworkSpec { ipv6: many.ipv6, ..wanted })
 }
 
 /// A person who tries it by hand has no standard input.

@@ -8,7 +8,7 @@ use cni::{Context, ManyHosts, Output, Plugin};
 use config::{Config, StoreConfig};
 use engine::Engine;
 use host::host_context::HostContext;
-use host::hosts::{self, Wanted};
+use host::hosts::{self, SharedNetworkSpec};
 use host::replaced;
 use host::standard;
 use host::time;
@@ -139,9 +139,9 @@ fn share(config: &Config, engine: &Engine<'_>, many: &ManyHosts) -> Result<Optio
     if known.is_some() && is_linked(&many.name)? {
         return Ok(known);
     }
-    let wanted = Wanted::of(&many.name, &many.subnets, &many.spec)?;
+    let wanted = SharedNetworkSpec::of(&many.name, &many.subnets, &many.spec)?;
     // Another process or host may be declaring it at this moment, by the same list.
-    match hosts::declare(&config.store.runtime, Wanted { or_join: true, ..wanted }) {
+    match hosts::declare(&config.store.runtime, SharedNetworkSpec { or_join: true, ..wanted }) {
         // What this host has is of use also while the daemon, or etcd, is away.
         Err(_) if known.is_some() => Ok(known),
         declared => declared.and_then(|()| engine.records.declared(&many.name)),

@@ -37,7 +37,7 @@ use self::half::{Half, Name, Open};
 use self::header::State;
 use self::own::Own;
 use self::path::Scan;
-use self::transaction::Held;
+use self::transaction::Locks;
 use crate::boot::is_boot_id;
 use crate::memory::expect_holds;
 
@@ -111,7 +111,7 @@ impl Embedded {
     }
 
     /// Takes the locks, in one order everywhere, and finishes what a dead process left.
-    fn lock(&self, reach: Reach) -> Result<Held<'_>> {
+    fn lock(&self, reach: Reach) -> Result<Locks<'_>> {
         let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
         let make_boot = reach != Reach::Read;
         let boot = match self.boot.lock(make_boot)? {
@@ -126,7 +126,7 @@ impl Embedded {
             Reach::Boot if !elsewhere => None,
             reach => self.durable.lock(reach == Reach::Both)?.map(|(durable, _)| durable),
         };
-        Held::settled(&self.boot_id, guard, boot, durable)
+        Locks::settled(&self.boot_id, guard, boot, durable)
     }
 
     /// The directories of other boots are obsolete. One that cannot be removed does no harm; the

@@ -26,9 +26,9 @@ pub struct Flow {
     /// Where it really goes.
     pub destination: End,
     /// The address that the first packet was sent to, where that was translated: a published port.
-    pub published: Option<Place>,
+    pub published: Option<FlowAddress>,
     /// The address that the destination sees, where the source was translated.
-    pub masqueraded: Option<Place>,
+    pub masqueraded: Option<FlowAddress>,
     /// TCP's state, or whether it was answered.
     pub state: &'static str,
     /// What the source has sent; `None` where the kernel does not count.
@@ -43,19 +43,19 @@ pub struct End {
     /// Whose address it is.
     pub party: Party,
     /// The address.
-    pub place: Place,
+    pub place: FlowAddress,
 }
 
 /// An address with a port, where the protocol has ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FlowAddress {
     /// The address.
     pub address: IpAddr,
     /// The port.
     pub port: Option<u16>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FlowAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             Some(port) => SocketAddr::new(self.address, port).fmt(f),
@@ -67,7 +67,7 @@ impl fmt::Display for Place {
 impl Flow {
     /// Of an entry of the kernel's table.
     pub fn of(entry: &Tracked, known: &Addresses) -> Self {
-        let end = |place: Place| End { party: known.party(place.address).clone(), place };
+        let end = |place: FlowAddress| End { party: known.party(place.address).clone(), place };
         let is = |bit: u32| entry.status & bit != 0;
         let (sent, seen) = (source(&entry.original), destination(&entry.reply));
         let (asked, reached) = (destination(&entry.original), source(&entry.reply));
@@ -106,12 +106,12 @@ impl Flow {
     }
 }
 
-fn source(tuple: &Tuple) -> Place {
-    Place { address: tuple.source, port: tuple.source_port }
+fn source(tuple: &Tuple) -> FlowAddress {
+    FlowAddress { address: tuple.source, port: tuple.source_port }
 }
 
-fn destination(tuple: &Tuple) -> Place {
-    Place { address: tuple.destination, port: tuple.destination_port }
+fn destination(tuple: &Tuple) -> FlowAddress {
+    FlowAddress { address: tuple.destination, port: tuple.destination_port }
 }
 
 /// The name of a protocol by its number (IANA).

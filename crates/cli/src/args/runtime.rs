@@ -143,7 +143,7 @@ pub(crate) enum CniCommand {
         #[command(flatten)]
         plugins: Plugins,
         #[command(flatten)]
-        place: crate::cni::args::Place,
+        place: crate::cni::args::Directories,
     },
     #[command(flatten)]
     Runtime(crate::cni::args::RuntimeCommand),

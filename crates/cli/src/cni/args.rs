@@ -54,7 +54,7 @@ Examples:
 
 // Where configurations, plugins and results are.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct Directories {
     /// Where the configurations are
     #[arg(long, env = "NETCONFPATH", default_value = cni::runtime::CONFIGURATIONS, value_name = "DIRECTORY")]
     pub(crate) conf_dir: PathBuf,
@@ -101,7 +101,7 @@ pub(crate) struct OneArgs {
     #[arg(long, env = "CAP_ARGS", default_value = "", value_name = "JSON")]
     pub(crate) capabilities: String,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: Directories,
 }
 
 #[derive(Debug, Args)]
@@ -119,7 +119,7 @@ pub(crate) struct GcArgs {
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: Directories,
 }
 
 #[derive(Debug, Args)]

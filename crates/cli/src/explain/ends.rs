@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Standing, Which};
 use linux::identity::Identity;
 use model::{
-    Alias, Attachment, Backend, EgressPolicy, Error, Family, IfName, Layer, Phase, Place, PortMap,
-    Result, Runtime, Sandbox,
+    Alias, Attachment, Backend, EgressPolicy, Error, Family, IfName, InterfaceNamespace, Layer,
+    Phase, PortMap, Result, Runtime, Sandbox,
 };
 
 use super::beside;
@@ -286,7 +286,7 @@ fn plug<'a>(
     of_it: impl Iterator<Item = &'a Attachment>,
 ) -> Option<Plug> {
     let Phase::Attached(attached) = &record.phase else { return None };
-    let inside = attached.interfaces.iter().find(|it| it.place == Place::Sandbox);
+    let inside = attached.interfaces.iter().find(|it| it.place == InterfaceNamespace::Sandbox);
     let interface: IfName = inside.map_or(&record.id.ifname, |it| &it.name).clone();
     let layers: Vec<&Attachment> = of_it.filter(|it| it.id == record.id).collect();
     let ports = layers.iter().filter_map(|it| it.wiring.publish.as_ref());

@@ -1,7 +1,7 @@
 //! Networks of many hosts.
 
 use engine::Engine;
-use host::hosts::{self, Ask, Reply, Wanted};
+use host::hosts::{self, Ask, Reply, SharedNetworkSpec};
 use model::{Error, Kind, NetworkName, Placement, Result};
 
 use super::unexpected;
@@ -29,7 +29,7 @@ pub(crate) fn create_network(
     }
     let name = wanted.name.clone();
     let rules = wanted.spec()?.shared_rules();
-    let ask = Wanted {
+    let ask = SharedNetworkSpec {
         name,
         subnet,
         subnet6,

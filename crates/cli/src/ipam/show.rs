@@ -33,10 +33,10 @@ pub(super) fn show(
     let taken = taken(&engine, &networks, host_context)?;
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
     let titles = Titles::of(&networks);
-    let wanted = what.map(|what| Wanted::parse(what, &engine)).transpose()?;
+    let wanted = what.map(|what| Subject::parse(what, &engine)).transpose()?;
     let pools: Vec<&Pool> =
         pools.filter(|pool| wanted.as_ref().is_none_or(|wanted| wanted.is_pool(pool))).collect();
-    if let (Some(Wanted::Network(name)), true) = (&wanted, pools.is_empty()) {
+    if let (Some(Subject::Network(name)), true) = (&wanted, pools.is_empty()) {
         engine.records.network(name)?;
     }
     let is_shown = |(address, view): &(IpAddr, AddressView)| {
@@ -44,7 +44,7 @@ pub(super) fn show(
     };
     let mut addresses: Vec<_> = addresses(&taken).into_iter().filter(is_shown).collect();
     addresses.sort_by_key(|(address, _)| *address);
-    if let (Some(Wanted::Address(address)), true) = (&wanted, addresses.is_empty()) {
+    if let (Some(Subject::Address(address)), true) = (&wanted, addresses.is_empty()) {
         return Ok(Answer::text(free_address(*address, &pools, &titles, output)?));
     }
     let details = wanted.is_some();
@@ -60,7 +60,7 @@ pub(super) fn show(
 }
 
 /// The subject of `ipam show`.
-enum Wanted {
+enum Subject {
     Network(NetworkName),
     Subnet(IpNet),
     Address(IpAddr),
@@ -76,7 +76,7 @@ impl BookView {
     }
 }
 
-impl Wanted {
+impl Subject {
     fn parse(text: &str, engine: &Engine<'_>) -> Result<Self> {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 use toml::Value;
 
-use super::place::Place;
+use super::place::DriverFile;
 
 /// The default directories.
 const DEFAULT: [&str; 4] = [
@@ -60,9 +60,9 @@ impl ContainersConf {
     }
 
     /// The program that is found before this place, if there is one.
-    pub(super) fn first_of(&self, place: &Place) -> Option<String> {
+    pub(super) fn first_of(&self, place: &DriverFile) -> Option<String> {
         let before = self.directories.iter().take_while(|path| *path != place.directory());
-        let found = before.map(|path| Place::new(path)).find(|other| other.path().exists())?;
+        let found = before.map(|path| DriverFile::new(path)).find(|other| other.path().exists())?;
         Some(format!("Podman finds {} first", found.path().display()))
     }
 }

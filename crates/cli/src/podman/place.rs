@@ -20,12 +20,12 @@ pub(super) enum State {
 }
 
 /// A file named `spoke` in a directory of plugins.
-pub(super) struct Place {
+pub(super) struct DriverFile {
     directory: PathBuf,
     path: PathBuf,
 }
 
-impl Place {
+impl DriverFile {
     pub(super) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), path: directory.join(DRIVER) }
     }
@@ -102,7 +102,7 @@ mod tests {
             path
         };
         let (old, new) = (program("old/spoke"), program("new/spoke"));
-        let place = Place::new(&root.path().join("plugins"));
+        let place = DriverFile::new(&root.path().join("plugins"));
         assert_eq!(place.state(&new).unwrap(), State::Missing);
         place.make(&old).unwrap();
         assert_eq!(place.state(&old).unwrap(), State::Ours);

@@ -10,7 +10,7 @@ use model::{Error, Kind, Result};
 use netlink::Socket;
 use netlink::conntrack::tracked::{self, Carried, Change, Follower, News, Tracked};
 use serde::Serialize;
-use traffic::flow::{End, Ends, Flow, Place};
+use traffic::flow::{End, Ends, Flow, FlowAddress};
 use traffic::{Addresses, Party};
 
 use super::super::args::FlowsArgs;
@@ -257,7 +257,7 @@ impl FlowView {
         let [sent, answered] = [flow.sent, flow.answered];
         let bytes = |carried: Option<Carried>| carried.map(|it| it.bytes);
         let packets = |carried: Option<Carried>| carried.map(|it| it.packets);
-        let text = |place: &Option<Place>| place.as_ref().map(ToString::to_string);
+        let text = |place: &Option<FlowAddress>| place.as_ref().map(ToString::to_string);
         Self {
             event: None,
             time: None,

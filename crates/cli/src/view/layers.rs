@@ -1,12 +1,13 @@
 //! What the layers of one attachment say together.
 
-use model::{Attachment, Phase, Place};
+use model::{Attachment, InterfaceNamespace, Phase};
 
 /// The hardware address of the container's end.
 pub(super) fn mac(layers: &[&Attachment]) -> Option<String> {
     let made = layers.iter().find_map(|layer| match &layer.phase {
         Phase::Attached(attached) => {
-            let inside = |interface: &&model::Interface| interface.place == Place::Sandbox;
+            let inside =
+                |interface: &&model::Interface| interface.place == InterfaceNamespace::Sandbox;
             attached.interfaces.iter().filter(inside).find_map(|interface| interface.mac)
         }
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{AddressPin, HostName, NetworkName, OwnerName, PinState, Result};
 
-use super::pin::{Wanted, asked_at};
+use super::pin::{PinRequest, asked_at};
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
 use crate::view::View;
 
@@ -99,7 +99,7 @@ fn record_of(view: &View, host: &HostName, (network, address, name): &Kept) -> O
             let block = (Key::Block(network.clone(), block), Expect::At(taken));
             (holder == host).then_some(())?;
             let (address, by) = (*address, name.as_str());
-            let wanted = Wanted { network, address, host, by, name: Some(name) };
+            let wanted = PinRequest { network, address, host, by, name: Some(name) };
             (vec![(key, Expect::Absent), block], wanted.pin(PinState::Granted, None))
         }
     };

@@ -36,7 +36,7 @@ type Decided = std::result::Result<(Txn, AddressPin, Option<HostName>), Pinning>
 
 /// Which address, and who asks for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct PinRequest<'a> {
     /// On which network.
     pub network: &'a NetworkName,
     /// The address.
@@ -57,7 +57,7 @@ pub struct Wanted<'a> {
 /// where the host that has it is lost, and not for long enough.
 pub fn pin(
     cluster: &impl Cluster,
-    wanted: &Wanted<'_>,
+    wanted: &PinRequest<'_>,
     gone: &BTreeSet<HostName>,
 ) -> Result<Pinning> {
     let mut unanswered = Unanswered::default();
@@ -90,7 +90,7 @@ pub fn pin(
     )))
 }
 
-impl Wanted<'_> {
+impl PinRequest<'_> {
     fn key(&self) -> Key {
         Key::Pin(self.network.clone(), self.address)
     }

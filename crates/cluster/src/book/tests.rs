@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::{ClusterHost, HostName, IpNet, NetworkName, PinState, Result, Timestamp};
 
 use super::{
-    Certified, Pinning, Shown, Wanted, answer_pin, asked_at, be_alive, certify, certify_again,
+    Certified, PinRequest, Pinning, Shown, answer_pin, asked_at, be_alive, certify, certify_again,
     change_host, claim_block, create_token, forget_servers, form, give_up_block, join, join_with,
     pin, prune, remove_host, revoke_strays,
 };
@@ -166,7 +166,7 @@ fn to_c(records: &Records) {
 fn ask(records: &Records, gone: &[&str]) -> Result<Pinning> {
     let (network, me) = (front(), host("a"));
     let address = [10, 8, 1, 9].into();
-    let wanted = Wanted { network: &network, address, host: &me, by: "db", name: None };
+    let wanted = PinRequest { network: &network, address, host: &me, by: "db", name: None };
     pin(records, &wanted, &gone.iter().map(|name| host(name)).collect::<BTreeSet<_>>())
 }
 
@@ -196,7 +196,7 @@ fn an_address_of_a_gone_host_is_taken_over_and_marked() {
 fn the_host_of_the_block_takes_over_too() {
     let records = cluster();
     let (network, me) = (front(), host("b"));
-    let wanted = Wanted {
+    let wanted = PinRequest {
         network: &network,
         address: [10, 8, 1, 9].into(),
         host: &me,

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(super) struct Callers {
     most: usize,
-    held: Mutex<Held>,
+    held: Mutex<Connections>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Connections {
     next: u64,
     callers: BTreeMap<u64, Caller>,
 }
@@ -29,7 +29,7 @@ struct Caller {
 
 /// One of them; gone when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     number: u64,
     has_asked: Arc<AtomicBool>,
     callers: Arc<Callers>,
@@ -41,7 +41,7 @@ impl Callers {
     }
 
     /// A place for the caller on `stream`; `None` where all others have sent a request.
-    pub(super) fn welcome(self: &Arc<Self>, stream: &UnixStream) -> io::Result<Option<Place>> {
+    pub(super) fn welcome(self: &Arc<Self>, stream: &UnixStream) -> io::Result<Option<Slot>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.callers.len() >= self.most && !held.cut_off() {
             return Ok(None);
@@ -51,11 +51,11 @@ impl Callers {
         let number = held.next;
         held.next = held.next.wrapping_add(1);
         held.callers.insert(number, caller);
-        Ok(Some(Place { number, has_asked, callers: Arc::clone(self) }))
+        Ok(Some(Slot { number, has_asked, callers: Arc::clone(self) }))
     }
 }
 
-impl Held {
+impl Connections {
     /// Whether there was a caller without a request.
     fn cut_off(&mut self) -> bool {
         let is_silent = |caller: &Caller| !caller.has_asked.load(Ordering::Acquire);
@@ -67,14 +67,14 @@ impl Held {
     }
 }
 
-impl Place {
+impl Slot {
     /// It has asked something: it is not cut off any more.
     pub(super) fn asks(&self) {
         self.has_asked.store(true, Ordering::Release);
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut held = self.callers.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.callers.remove(&self.number);

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::call::{ALLOCATE, CHECK, COLLECT, NOTHING, RELEASE, RESPONSE, RESULT, result};
 use super::call::{structure, text};
-use super::callers::{Callers, Place};
+use super::callers::{Callers, Slot};
 use super::client::unknown;
 use super::gob::{Record, Value};
 use super::rpc::{CONNECT, CONNECTED, Line};
@@ -78,7 +78,7 @@ impl Server {
     }
 }
 
-fn converse(stream: UnixStream, place: &Place, service: &dyn Service) -> Result<()> {
+fn converse(stream: UnixStream, place: &Slot, service: &dyn Service) -> Result<()> {
     let broken = |cause| Error::os("answering a caller", cause);
     stream.set_nonblocking(false).map_err(broken)?;
     stream.set_write_timeout(Some(IDLE)).map_err(broken)?;

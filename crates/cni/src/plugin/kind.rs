@@ -1,6 +1,6 @@
 //! Which plugins there are, and what is particular to each.
 
-use model::{Layer, LinkKind, Parent, Place, Result, Wiring};
+use model::{InterfaceNamespace, Layer, LinkKind, Parent, Result, Wiring};
 
 use super::{
     Call, Plan, bandwidth, bridge, device, dummy, firewall, ipam, ipvlan, link, loopback, macvlan,
@@ -189,7 +189,7 @@ impl Plugin {
     /// made something for it, and what is readable of the address source.
     pub(crate) fn remnant(self, call: &Call<'_>) -> Plan {
         let parent = || {
-            let unknown = Parent { name: None, place: Place::Host, vlan: None };
+            let unknown = Parent { name: None, place: InterfaceNamespace::Host, vlan: None };
             parent::parent(&call.config.root()).unwrap_or(unknown)
         };
         let wiring = match self {

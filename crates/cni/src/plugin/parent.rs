@@ -1,6 +1,6 @@
 //! The common part of plugins whose links share the segment of a parent device.
 
-use model::{Error, IfName, Mtu, Parent, Place, Result, Sandbox};
+use model::{Error, IfName, InterfaceNamespace, Mtu, Parent, Result, Sandbox};
 use netlink::{At, Netns, Socket};
 
 use super::link;
@@ -13,10 +13,10 @@ pub(super) fn parent(root: &Object<'_>) -> Result<Parent> {
 }
 
 /// In which namespace the parent is.
-fn place(root: &Object<'_>) -> Result<Place> {
+fn place(root: &Object<'_>) -> Result<InterfaceNamespace> {
     Ok(match root.flag("linkInContainer")? {
-        true => Place::Sandbox,
-        false => Place::Host,
+        true => InterfaceNamespace::Sandbox,
+        false => InterfaceNamespace::Host,
     })
 }
 
@@ -26,8 +26,8 @@ fn greatest(root: &Object<'_>, sandbox: Option<&Sandbox>) -> Option<u32> {
     let name = parent.name?;
     let read = || Socket::route().and_then(|mut socket| socket.link(At::Name(&name)));
     let link = match parent.place {
-        Place::Host => read(),
-        Place::Sandbox => Netns::open(&sandbox?.path).ok()?.enter(read).ok()?,
+        InterfaceNamespace::Host => read(),
+        InterfaceNamespace::Sandbox => Netns::open(&sandbox?.path).ok()?.enter(read).ok()?,
     };
     link.ok().flatten().map(|link| link.mtu)
 }

@@ -12,8 +12,8 @@ use cni::{Context, Delegates, Found, Namespaces, Output, Plugin};
 use engine::Engine;
 use engine::port::{Driver, Host, HostDataplane, Offer, Presence, Stray};
 use model::{
-    Attached, Attachment, Backend, Dns, Error, IfName, Interface, InterfaceAddress, IpNet,
-    LinkKind, Mac, Network, Place, Process, Result, Timestamp,
+    Attached, Attachment, Backend, Dns, Error, IfName, Interface, InterfaceAddress,
+    InterfaceNamespace, IpNet, LinkKind, Mac, Network, Process, Result, Timestamp,
 };
 use serde_json::{Value, json};
 use store::Memory;
@@ -46,13 +46,15 @@ impl Driver for Recorder {
             ..Attached::default()
         };
         if attachment.wiring.bandwidth.as_ref().is_some_and(|limits| limits.egress.is_some()) {
-            attached.interfaces.push(interface("bwp0", Place::Host));
+            attached.interfaces.push(interface("bwp0", InterfaceNamespace::Host));
         }
         if let Some(link) = &attachment.wiring.link {
             if let LinkKind::Bridge(bridge) = &link.kind {
-                attached.interfaces.push(interface(bridge.name.as_str(), Place::Host));
+                attached.interfaces.push(interface(bridge.name.as_str(), InterfaceNamespace::Host));
             }
-            attached.interfaces.push(interface(attachment.id.ifname.as_str(), Place::Sandbox));
+            attached
+                .interfaces
+                .push(interface(attachment.id.ifname.as_str(), InterfaceNamespace::Sandbox));
             let last = attached.interfaces.len() - 1;
             attached.addresses.iter_mut().for_each(|held| held.interface = Some(last));
         }

@@ -12,17 +12,21 @@ use model::NetworkName;
 use super::Hosts;
 
 /// An address, and of which network.
-pub(super) type Place = (NetworkName, IpAddr);
+pub(super) type NetworkAddress = (NetworkName, IpAddr);
 
 /// The lock, until it is dropped.
 pub(super) struct AddressLock<'h> {
     hosts: &'h Hosts,
-    place: Place,
+    place: NetworkAddress,
 }
 
 impl Hosts {
     /// Locks an address, once no other thread has the lock; none where that takes longer than `limit`.
-    pub(super) fn lock_address(&self, place: &Place, limit: Duration) -> Option<AddressLock<'_>> {
+    pub(super) fn lock_address(
+        &self,
+        place: &NetworkAddress,
+        limit: Duration,
+    ) -> Option<AddressLock<'_>> {
         let deadline = Instant::now() + limit;
         let mut state = self.lock();
         while !state.locked_addresses.insert(place.clone()) {

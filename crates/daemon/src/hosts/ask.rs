@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::book::{self, Subnet6, Subnets};
 use cluster::{Etcd, JoinToken, Url, View};
-use host::hosts::{self, Ask, HostView, HostsView, Me, Reply, Wanted};
+use host::hosts::{self, Ask, HostView, HostsView, Me, Reply, SharedNetworkSpec};
 use host::time::{self, rfc3339};
 use model::{
     ClusterHost, Error, HostName, Kind, Mac, Mtu, NetworkName, Result, Runtime, SharedName,
@@ -188,7 +188,11 @@ impl Hosts {
     }
 
     /// What a command asks for, as it is declared.
-    pub(super) fn declared(&self, member: &Member, wanted: Wanted) -> Result<book::Declared> {
+    pub(super) fn declared(
+        &self,
+        member: &Member,
+        wanted: SharedNetworkSpec,
+    ) -> Result<book::Declared> {
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
         let (view, subnets) = (cluster::Cluster::read(&member.etcd()?)?, subnets(&wanted));
         let transport = near::transport(&view, member, (&wanted, &subnets))?;
@@ -216,8 +220,16 @@ impl Hosts {
                 member.address,
             )));
         }
-        let Wanted {
-            name, block, hosts, encrypt: encrypted, engines, names, sticky, rules, ..
+        let SharedNetworkSpec {
+            name,
+            block,
+            hosts,
+            encrypt: encrypted,
+            engines,
+            names,
+            sticky,
+            rules,
+            ..
         } = wanted;
         let since = time::now();
         Ok(book::Declared {
@@ -236,7 +248,7 @@ impl Hosts {
         })
     }
 
-    pub(super) fn create_network(&self, wanted: Wanted) -> Result<Reply> {
+    pub(super) fn create_network(&self, wanted: SharedNetworkSpec) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
         let (name, or_join) = (wanted.name.clone(), wanted.or_join);
         let declared = self.declared(&member, wanted)?;
@@ -429,7 +441,7 @@ fn joined(view: &View, wanted: &book::Declared) -> Option<SharedNetwork> {
 }
 
 /// One of IPv6 that is named alone is the only one.
-fn subnets(wanted: &Wanted) -> Subnets {
+fn subnets(wanted: &SharedNetworkSpec) -> Subnets {
     let chosen = || Subnet6::Chosen(host::site());
     match (wanted.subnet, wanted.subnet6.map(Subnet6::Named)) {
         (None, v6) if wanted.only_v6 => Subnets::V6(v6.unwrap_or_else(chosen)),

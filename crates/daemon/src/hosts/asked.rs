@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cluster::book;
 use docker::driver::ManyHosts;
-use host::hosts::{self, Reply, Wanted};
+use host::hosts::{self, Reply, SharedNetworkSpec};
 use host::time;
 use model::{
     AliasId, EngineKind, Error, IpNet, Kind, Network, NetworkName, Placement, Result, Runtime,
@@ -374,8 +374,8 @@ impl Record {
         }
     }
 
-    fn wanted(&self, name: &NetworkName) -> Result<Wanted> {
-        Wanted::of(name, &self.subnets, &self.many().spec)
+    fn wanted(&self, name: &NetworkName) -> Result<SharedNetworkSpec> {
+        SharedNetworkSpec::of(name, &self.subnets, &self.many().spec)
     }
 
     /// Whether a network of this host is the one that was declared.

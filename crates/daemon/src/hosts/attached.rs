@@ -7,8 +7,8 @@ use std::time::Duration;
 use ::names::Entry;
 use engine::port::{Key, Prefix, Record};
 use model::{
-    Attachment, Holder, Layer, Mac, NetworkName, OwnerName, Phase, Place, Result, Runtime,
-    SharedName, Space,
+    Attachment, Holder, InterfaceNamespace, Layer, Mac, NetworkName, OwnerName, Phase, Result,
+    Runtime, SharedName, Space,
 };
 use store::Changed;
 
@@ -128,7 +128,8 @@ fn addresses_of(attachment: &Attachment) -> Vec<(NetworkName, IpAddr, Mac)> {
     if attachment.layer != Layer::Link {
         return Vec::new();
     }
-    let inside = attached.interfaces.iter().find(|interface| interface.place == Place::Sandbox);
+    let inside =
+        attached.interfaces.iter().find(|interface| interface.place == InterfaceNamespace::Sandbox);
     let last = inside.or(attached.interfaces.last());
     let addresses = attached.addresses.iter().filter_map(|held| {
         let named = held.interface.and_then(|at| attached.interfaces.get(at));

@@ -7,7 +7,7 @@ use cluster::{Etcd, View, book};
 use model::{Holder, Result, Runtime};
 
 use super::Attached;
-use super::address_lock::Place;
+use super::address_lock::NetworkAddress;
 use super::keep::Keeper;
 
 impl Keeper<'_> {
@@ -32,7 +32,7 @@ impl Keeper<'_> {
         &self,
         etcd: &Etcd,
         view: &mut View,
-        place: &Place,
+        place: &NetworkAddress,
         attached: &Attached,
     ) -> Result<()> {
         let name = attached.called.get(place).map(ToString::to_string);

@@ -60,21 +60,21 @@ struct Busy(Mutex<BTreeMap<IpAddr, usize>>);
 
 impl Busy {
     /// Takes a place; `None` where there is none for this address.
-    fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_one = all.get(&address).copied().unwrap_or(0);
         if of_one >= OF_ONE || all.values().sum::<usize>() >= AT_ONCE {
             return None;
         }
         all.insert(address, of_one + 1);
-        Some(Place(Arc::clone(self), address))
+        Some(ConnectionSlot(Arc::clone(self), address))
     }
 }
 
 /// A place, until it is dropped.
-struct Place(Arc<Busy>, IpAddr);
+struct ConnectionSlot(Arc<Busy>, IpAddr);
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut all = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left = all.remove(&self.1).unwrap_or(0).saturating_sub(1);
@@ -279,13 +279,13 @@ mod tests {
     fn one_address_leaves_room_for_others() {
         let busy = Arc::new(Busy::default());
         let [one, two] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
-        let places: Vec<Option<Place>> = (0..AT_ONCE).map(|_| busy.enter(one)).collect();
+        let places: Vec<Option<ConnectionSlot>> = (0..AT_ONCE).map(|_| busy.enter(one)).collect();
         assert_eq!(places.iter().flatten().count(), OF_ONE);
         assert!(busy.enter(two).is_some());
         drop(places);
         assert!(busy.0.lock().unwrap().is_empty() && busy.enter(one).is_some());
         let all = (0..=AT_ONCE as u8).map(|last| busy.enter(IpAddr::from([192, 0, 3, last])));
-        let all: Vec<Option<Place>> = all.collect();
+        let all: Vec<Option<ConnectionSlot>> = all.collect();
         assert_eq!(all.iter().flatten().count(), AT_ONCE);
     }
 

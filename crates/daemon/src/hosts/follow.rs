@@ -8,7 +8,7 @@ use cluster::{Cluster, Etcd, Revision};
 use host::hosts::Reply;
 use model::{Error, HostName, NetworkName, OwnerName, PinState, Result};
 
-use super::address_lock::Place;
+use super::address_lock::NetworkAddress;
 use super::pin::{ANSWER, taken};
 use super::{Hosts, State};
 use crate::Daemon;
@@ -40,7 +40,7 @@ impl Hosts {
                 continue;
             }
             let (host, by) = (&member.name, name.as_str());
-            let wanted = book::Wanted { network, address, host, by, name: Some(name) };
+            let wanted = book::PinRequest { network, address, host, by, name: Some(name) };
             // One that is held where it was is no reason to ask for no other one.
             if self.obtain(daemon, &etcd, &wanted).is_ok() {
                 given.push(address);
@@ -53,7 +53,7 @@ impl Hosts {
     pub(super) fn hear_kept(
         &self,
         etcd: &Etcd,
-        wanted: &book::Wanted<'_>,
+        wanted: &book::PinRequest<'_>,
         (host, asked): (&HostName, Revision),
     ) -> Result<()> {
         let key = (wanted.network.clone(), wanted.address);
@@ -82,7 +82,7 @@ impl Hosts {
     fn hear_handed(
         &self,
         etcd: &Etcd,
-        wanted: &book::Wanted<'_>,
+        wanted: &book::PinRequest<'_>,
         view: &cluster::View,
     ) -> Result<()> {
         let (network, address) = (wanted.network, wanted.address);
@@ -96,7 +96,7 @@ impl Hosts {
     }
 }
 
-fn changes(wanted: &book::Wanted<'_>) -> Error {
+fn changes(wanted: &book::PinRequest<'_>) -> Error {
     Error::try_again(format!("address {} changes right now", wanted.address))
 }
 
@@ -109,7 +109,7 @@ fn kept_elsewhere(state: &State, (network, name): (&NetworkName, &OwnerName)) ->
     }
 }
 
-fn is_answered(state: &State, key: &Place, asked: Revision) -> bool {
+fn is_answered(state: &State, key: &NetworkAddress, asked: Revision) -> bool {
     state.view.as_ref().is_some_and(|view| match view.pins.get(key) {
         Some((_, at)) => *at > asked,
         None => view.revision > asked,

@@ -344,7 +344,7 @@ impl Keeper<'_> {
     pub(super) fn link(&mut self, view: &View, member: &Member) -> Result<::overlay::Outcome> {
         let gone = self.silent.gone(view, (Instant::now(), self.grace()));
         let made = local::made(&self.hosts.place)?;
-        let overlay::Wanted { mut overlay, names, refused } =
+        let overlay::ExpectedOverlay { mut overlay, names, refused } =
             overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
         let tunnels = tunnel::wanted(view, member, &overlay.members, &self.hosts.place);
         let no_tunnels = tunnels.map(|tunnels| overlay.tunnels = tunnels).err();

@@ -13,7 +13,7 @@ use engine::InUse;
 use model::{AddressPin, HostName, Kind, OwnerName, PinState, Result};
 
 use super::Attached;
-use super::address_lock::Place;
+use super::address_lock::NetworkAddress;
 use super::keep::Keeper;
 use super::member::Member;
 use super::pins::disproved;
@@ -25,7 +25,7 @@ const MOST_KEPT: usize = 1024;
 const MOST_ANSWERED: usize = 64;
 
 /// What names keep on this host.
-pub(super) type Names = BTreeMap<Place, OwnerName>;
+pub(super) type Names = BTreeMap<NetworkAddress, OwnerName>;
 
 impl Keeper<'_> {
     /// What names keep on this host, of networks that keep addresses for names.
@@ -49,7 +49,7 @@ impl Keeper<'_> {
         let asked = view.pins.iter().filter(|(_, (pin, _))| {
             pin.host == member.name && pin.state == PinState::Granted && pin.wanted.is_some()
         });
-        let asked: Vec<(Place, (AddressPin, Revision))> =
+        let asked: Vec<(NetworkAddress, (AddressPin, Revision))> =
             asked.take(MOST_ANSWERED).map(|(place, it)| (place.clone(), it.clone())).collect();
         let hosts = self.hosts;
         for (place, (pin, at)) in asked {
@@ -74,7 +74,7 @@ impl Keeper<'_> {
         &self,
         view: &View,
         member: &Member,
-        (place, pin): (&Place, &AddressPin),
+        (place, pin): (&NetworkAddress, &AddressPin),
     ) -> Result<bool> {
         let (Some(name), Some(host)) = (&pin.name, &pin.wanted) else { return Ok(false) };
         let is_sticky = view.networks.get(&place.0).is_some_and(|network| network.sticky);
@@ -90,7 +90,7 @@ impl Keeper<'_> {
         &self,
         view: &View,
         member: &Member,
-        (place, name): (&Place, &OwnerName),
+        (place, name): (&NetworkAddress, &OwnerName),
         host: &HostName,
     ) -> Result<Option<InUse>> {
         let block = view.block_with(&place.0, place.1);
@@ -102,7 +102,7 @@ impl Keeper<'_> {
     /// The name ceases to keep an address here, which is `to`'s then; what is in the way.
     fn end_name(
         &self,
-        place: &Place,
+        place: &NetworkAddress,
         name: &OwnerName,
         to: Option<&HostName>,
     ) -> Result<Option<InUse>> {
@@ -136,7 +136,7 @@ impl Keeper<'_> {
         &self,
         view: &View,
         member: &Member,
-        (noted, names): (&[Place], &Names),
+        (noted, names): (&[NetworkAddress], &Names),
     ) -> Result<()> {
         for place in noted.iter().filter(|place| !self.is_fresh(place)) {
             let block = view.taken_block(&place.0, place.1);
@@ -195,13 +195,13 @@ fn surplus(
     view: &View,
     member: &Member,
     (attached, names): (&Attached, &Names),
-) -> Vec<(Place, OwnerName)> {
-    let is_beyond = |place: &Place| {
+) -> Vec<(NetworkAddress, OwnerName)> {
+    let is_beyond = |place: &NetworkAddress| {
         let block = view.block_with(&place.0, place.1);
         block.is_none_or(|(holder, _)| *holder != member.name) && !attached.leases.contains(place)
     };
     let beyond = names.iter().filter(|(place, _)| is_beyond(place));
-    let since = |place: &Place| view.pins.get(place).map(|(_, at)| *at);
+    let since = |place: &NetworkAddress| view.pins.get(place).map(|(_, at)| *at);
     let mut beyond: Vec<_> = beyond.filter_map(|(at, name)| Some((since(at)?, at, name))).collect();
     beyond.sort_unstable();
     let surplus = beyond.len().saturating_sub(MOST_KEPT);

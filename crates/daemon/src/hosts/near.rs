@@ -2,7 +2,7 @@
 
 use cluster::book::{self, Subnets};
 use cluster::{Cluster, View};
-use host::hosts::Wanted;
+use host::hosts::SharedNetworkSpec;
 use model::{Error, Result, Transport, TransportChoice};
 use netlink::Socket;
 
@@ -38,7 +38,7 @@ pub(super) fn report(etcd: &impl Cluster, view: &mut View, member: &Member) -> R
 pub(super) fn transport(
     view: &View,
     member: &Member,
-    (wanted, subnets): (&Wanted, &Subnets),
+    (wanted, subnets): (&SharedNetworkSpec, &Subnets),
 ) -> Result<Transport> {
     let choice = wanted.transport;
     if wanted.encrypt && choice == TransportChoice::Route {
@@ -80,7 +80,7 @@ fn no_hop(member: &Member, subnets: &Subnets) -> Option<String> {
 }
 
 /// Why a host of the network is not on the segment of this one, if there is such a host.
-fn far(view: &View, member: &Member, wanted: &Wanted) -> Result<Option<String>> {
+fn far(view: &View, member: &Member, wanted: &SharedNetworkSpec) -> Result<Option<String>> {
     let gone = || Error::not_found(format!("no device of this host has {}", member.address));
     let underlay = overlay::underlay(member.address, &mut Socket::route()?)?.ok_or_else(gone)?;
     let mut others = view.hosts.iter().filter(|(name, host)| {

@@ -45,7 +45,7 @@ impl Silent {
 }
 
 /// What there should be.
-pub(super) struct Wanted {
+pub(super) struct ExpectedOverlay {
     /// In the kernel.
     pub(super) overlay: Overlay,
     /// What containers of other hosts are called.
@@ -61,7 +61,7 @@ pub(super) fn wanted(
     member: &Member,
     (gone, isolated): (&BTreeSet<HostName>, &BTreeSet<HostName>),
     made: &BTreeMap<NetworkName, Local>,
-) -> Result<Wanted> {
+) -> Result<ExpectedOverlay> {
     let others =
         view.hosts.iter().filter(|(host, _)| **host != member.name && !gone.contains(*host));
     let links = others.clone();
@@ -106,7 +106,7 @@ pub(super) fn wanted(
     routes.closed = closed::closed(made, &routes.networks)?;
     let tunnels = Vec::new();
     let overlay = Overlay { local: member.address, members, networks, tunnels, routes };
-    Ok(Wanted { overlay, names, refused })
+    Ok(ExpectedOverlay { overlay, names, refused })
 }
 
 /// Whether what was made here is the network that the cluster has, in a block of this host: the bridge may still be that

@@ -28,7 +28,7 @@ impl Hosts {
         let kept = self.kept_by(network, address);
         let host = &member.name;
         let name = kept.as_ref().map(|(name, _)| name).filter(|name| name.as_str() == by);
-        let wanted = book::Wanted { network, address, host, by, name };
+        let wanted = book::PinRequest { network, address, host, by, name };
         match &kept {
             // What another name keeps elsewhere is refused with the record of that.
             Some((other, keeper)) if name.is_none() && keeper == host => {
@@ -52,7 +52,7 @@ impl Hosts {
         &self,
         daemon: &Daemon,
         etcd: &Etcd,
-        wanted: &book::Wanted<'_>,
+        wanted: &book::PinRequest<'_>,
     ) -> Result<()> {
         let key = (wanted.network.clone(), wanted.address);
         let locked = self.lock_address(&key, ANSWER).ok_or_else(|| {
@@ -77,7 +77,7 @@ impl Hosts {
         noted
     }
 
-    fn ask_for(&self, etcd: &Etcd, wanted: &book::Wanted<'_>) -> Result<()> {
+    fn ask_for(&self, etcd: &Etcd, wanted: &book::PinRequest<'_>) -> Result<()> {
         let gone = self.lock().gone.clone();
         let pinning = match book::pin(etcd, wanted, &gone)? {
             Pinning::Taken(..) => {
@@ -100,7 +100,7 @@ impl Hosts {
     pub(super) fn hear_answer(
         &self,
         etcd: &Etcd,
-        wanted: &book::Wanted<'_>,
+        wanted: &book::PinRequest<'_>,
         host: &HostName,
     ) -> Result<()> {
         let is_answered = |state: &State| {
@@ -141,7 +141,7 @@ impl Hosts {
 
 /// What the others gave is in the store before a container has it, also what its name keeps: a process that is killed in
 /// between takes nothing from the name.
-fn note(daemon: &Daemon, wanted: &book::Wanted<'_>) -> Result<()> {
+fn note(daemon: &Daemon, wanted: &book::PinRequest<'_>) -> Result<()> {
     let (network, address) = (wanted.network, wanted.address);
     daemon.context_pool.with(|host_context| {
         let engine = host_context.engine();
@@ -153,12 +153,12 @@ fn note(daemon: &Daemon, wanted: &book::Wanted<'_>) -> Result<()> {
     })
 }
 
-fn seen<'s>(state: &'s State, wanted: &book::Wanted<'_>) -> Option<&'s AddressPin> {
+fn seen<'s>(state: &'s State, wanted: &book::PinRequest<'_>) -> Option<&'s AddressPin> {
     let key = (wanted.network.clone(), wanted.address);
     state.view.as_ref()?.pins.get(&key).map(|(pin, _)| pin)
 }
 
-pub(super) fn taken(wanted: &book::Wanted<'_>, host: &HostName, by: &str) -> Error {
+pub(super) fn taken(wanted: &book::PinRequest<'_>, host: &HostName, by: &str) -> Error {
     Error::conflict(format!(
         "address {} of network {} is held by {by} on host {host}",
         wanted.address, wanted.network

@@ -15,7 +15,7 @@ use host::time;
 use model::{AddressPin, Error, Holder, HostName, NetworkName, PinState, Result, Space};
 
 use super::Attached;
-use super::address_lock::Place;
+use super::address_lock::NetworkAddress;
 use super::keep::Keeper;
 use super::member::Member;
 
@@ -178,7 +178,7 @@ impl Keeper<'_> {
         let mut names = self.names(view, member)?;
         self.bound_names(view, member, (attached, &mut names))?;
         let own = view.pins.iter().filter(|(_, (pin, _))| pin.host == member.name);
-        let own: Vec<(Place, Revision, PinState)> =
+        let own: Vec<(NetworkAddress, Revision, PinState)> =
             own.map(|(name, (pin, at))| (name.clone(), *at, pin.state.clone())).collect();
         for (name, at, state) in own {
             // A name that keeps it needs no container.
@@ -213,7 +213,7 @@ impl Keeper<'_> {
         })
     }
 
-    pub(super) fn is_fresh(&self, name: &Place) -> bool {
+    pub(super) fn is_fresh(&self, name: &NetworkAddress) -> bool {
         self.hosts.lock().fresh.contains_key(name)
     }
 
@@ -221,7 +221,7 @@ impl Keeper<'_> {
         &mut self,
         etcd: &Etcd,
         view: &mut View,
-        (name, at, state): (Place, Revision, PinState),
+        (name, at, state): (NetworkAddress, Revision, PinState),
         attached: &Attached,
     ) -> Result<()> {
         let is_used = attached.leases.contains(&name);
@@ -261,7 +261,7 @@ impl Keeper<'_> {
         etcd: &Etcd,
         view: &View,
         member: &Member,
-        name: &Place,
+        name: &NetworkAddress,
     ) -> Result<()> {
         if self.is_fresh(name) {
             return Ok(());
@@ -291,7 +291,7 @@ impl Keeper<'_> {
 fn kept_for<'v>(
     view: &'v View,
     member: &Member,
-    (network, address): &Place,
+    (network, address): &NetworkAddress,
 ) -> Option<&'v HostName> {
     let (holder, _) = view.block_with(network, *address)?;
     let other = view.pinned(network, *address)?;
@@ -302,7 +302,7 @@ fn kept_for<'v>(
 pub(super) fn disproved<'v>(
     view: &'v View,
     member: &Member,
-    name: &Place,
+    name: &NetworkAddress,
     alive: Revision,
 ) -> Option<(&'v AddressPin, Revision)> {
     let (pin, at) = view.pins.get(name)?;
@@ -317,7 +317,7 @@ fn ask_again(
     etcd: &Etcd,
     view: &View,
     member: &Member,
-    (name, by): (&Place, &str),
+    (name, by): (&NetworkAddress, &str),
 ) -> Result<Option<HostName>> {
     let (network, address) = (&name.0, name.1);
     let asked = view.pins.get(name).filter(|(pin, _)| pin.host == member.name);
@@ -328,7 +328,7 @@ fn ask_again(
         let is_held = matches!(pin.state, PinState::Held(_));
         return Ok(is_held.then(|| holder.clone()));
     }
-    let wanted = book::Wanted { network, address, host: &member.name, by, name: None };
+    let wanted = book::PinRequest { network, address, host: &member.name, by, name: None };
     match book::pin(etcd, &wanted, &BTreeSet::new()) {
         Ok(Pinning::Taken(host, _)) => Ok(Some(host)),
         Ok(Pinning::Granted | Pinning::Asked(_) | Pinning::Wanted(..)) => Ok(None),
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn only_what_another_has_of_an_own_block_is_kept_for_it() {
-        let (member, name): (_, Place) =
+        let (member, name): (_, NetworkAddress) =
             (member(), ("front".parse().unwrap(), [10, 8, 9, 9].into()));
         let kept = |holder: &str, of: &str| {
             let pin = AddressPin {
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn only_what_was_asked_of_a_host_that_was_heard_of_is_disproved() {
         let member = member();
-        let name: Place = ("front".parse().unwrap(), [10, 8, 9, 9].into());
+        let name: NetworkAddress = ("front".parse().unwrap(), [10, 8, 9, 9].into());
         let is_disproved = |host: &str, state: PinState, asked: Option<u64>| {
             let (host, by) = (host.parse().unwrap(), "db".to_owned());
             let pin = AddressPin { host, by, state, over: None, asked, name: None, wanted: None };

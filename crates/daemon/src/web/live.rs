@@ -37,16 +37,16 @@ const SHOWN: [Prefix; 5] = [
 ];
 
 /// A place among those that listen.
-struct Place<'a>(&'a AtomicUsize);
+struct StreamSlot<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> StreamSlot<'a> {
     fn take(streams: &'a AtomicUsize) -> Option<Self> {
         let place = Self(streams);
         (streams.fetch_add(1, Ordering::AcqRel) < MOST).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for StreamSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -60,7 +60,7 @@ impl Daemon {
         streams: &AtomicUsize,
     ) -> io::Result<()> {
         let refusal = |sentence| Refusal { status: "503 Service Unavailable", sentence };
-        let Some(_place) = Place::take(streams) else {
+        let Some(_place) = StreamSlot::take(streams) else {
             return web::refuse(connection, &refusal("too many listen already"));
         };
         let Ok(mut watch) = self.watch_shown() else {

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use engine::{Engine, Request};
 use model::{
-    Attachment, AttachmentId, Bridge, DhcpOption, Error, Family, Fence, Gateway, IfName, IpNet,
-    Ipam, Labels, Layer, Lease, Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime,
-    Space, Tenant, Tuning, Wiring,
+    Attachment, AttachmentId, Bridge, DhcpOption, Error, Family, Fence, Gateway, IfName,
+    InterfaceNamespace, IpNet, Ipam, Labels, Layer, Lease, Link, LinkKind, Mac, Network, OwnerName,
+    Result, Runtime, Space, Tenant, Tuning, Wiring,
 };
 
 use super::network::{alias_id, alias_of};
@@ -107,12 +107,12 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     report("addresses", list(addresses.collect()));
     if let model::Phase::Attached(attached) = &attachment.phase {
         let bridge = link.and_then(bridge_name);
-        let name = |place: Place| {
+        let name = |place: InterfaceNamespace| {
             let mut of = attached.interfaces.iter().filter(|interface| interface.place == place);
             of.find(|interface| Some(&interface.name) != bridge).map(|i| i.name.to_string())
         };
-        report("interface", name(Place::Sandbox));
-        report("host interface", name(Place::Host));
+        report("interface", name(InterfaceNamespace::Sandbox));
+        report("host interface", name(InterfaceNamespace::Host));
     }
     let ports = engine.attachments.published(&id)?;
     report("ports", list(ports.iter().map(ToString::to_string).collect()));

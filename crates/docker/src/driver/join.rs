@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use engine::{Engine, Joining};
 use model::{
-    Alias, Attached, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName, IpNet,
-    Ipv6Net, Kind, Network, Phase, Place, Publisher, Result, Route, Sandbox, Sysctl,
+    Alias, Attached, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName,
+    InterfaceNamespace, IpNet, Ipv6Net, Kind, Network, Phase, Publisher, Result, Route, Sandbox,
+    Sysctl,
 };
 
 use super::endpoint::{PLACEHOLDER, find, identity, unknown};
@@ -144,7 +145,8 @@ fn fixed_name(reserved: &Attachment, call: &libnetwork::Join, within: &Within) -
             .is_some_and(|sandbox| sandbox.path == call.sandbox && sandbox.inode == within.inode);
     let made = match &reserved.phase {
         Phase::Attached(attached) if is_there => {
-            let mut there = attached.interfaces.iter().filter(|i| i.place == Place::Sandbox);
+            let mut there =
+                attached.interfaces.iter().filter(|i| i.place == InterfaceNamespace::Sandbox);
             there.next().map(|interface| interface.name.clone())
         }
         _ => None,
@@ -277,7 +279,8 @@ pub(crate) fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {
     let Phase::Attached(attached) = &joined.phase else {
         return Err(Error::bug(format!("{} was joined and is not attached", joined.id)));
     };
-    let container_end = attached.interfaces.last().filter(|last| last.place == Place::Host);
+    let container_end =
+        attached.interfaces.last().filter(|last| last.place == InterfaceNamespace::Host);
     let from = container_end.map(|interface| interface.name.clone()).ok_or_else(|| {
         Error::bug(format!("{} has no interface that Docker could move", joined.id))
     })?;

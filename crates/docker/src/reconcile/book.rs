@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 /// Docker's records in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct DockerRecords {
     pub(super) networks: Vec<HeldNetwork>,
     pub(super) subnets: Vec<HeldSubnet>,
     pub(super) endpoints: Vec<HeldEndpoint>,
@@ -76,7 +76,7 @@ pub(super) struct HeldLease {
 /// The reconciler's view of the store.
 pub(super) trait Book {
     /// Docker's records.
-    fn held(&self) -> Result<Held>;
+    fn held(&self) -> Result<DockerRecords>;
 
     /// [`Repair::reclaim_unlisted`](engine::Repair::reclaim_unlisted).
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Reconciled>;
@@ -109,7 +109,7 @@ pub(super) struct EngineBook<'a, B> {
 }
 
 impl<B: Backstage> Book for EngineBook<'_, B> {
-    fn held(&self) -> Result<Held> {
+    fn held(&self) -> Result<DockerRecords> {
         self.backstage.with_engine(held)
     }
 
@@ -196,8 +196,8 @@ fn is_of_cloud(engine: &Engine<'_>, id: &AliasId) -> Result<bool> {
     Ok(matches!(link.map(|link| &link.kind), Some(LinkKind::Neutron(_))))
 }
 
-fn held(engine: &Engine<'_>) -> Result<Held> {
-    let mut held = Held::default();
+fn held(engine: &Engine<'_>) -> Result<DockerRecords> {
+    let mut held = DockerRecords::default();
     for alias in
         engine.records.aliases()?.into_iter().filter(|alias| alias.runtime == Runtime::Docker)
     {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use model::{AliasId, SubnetId};
 
 use super::Notice;
-use super::book::{Held, HeldSubnet};
+use super::book::{DockerRecords, HeldSubnet};
 use super::live::may_be_judged;
 use super::snapshot::Snapshot;
 use crate::api::Reach;
@@ -48,7 +48,11 @@ impl Doubts {
 }
 
 /// Where the store and the engines contradict each other.
-pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Doubtful, Notice)> {
+pub(super) fn doubts(
+    held: &DockerRecords,
+    snapshot: &Snapshot,
+    driver: &str,
+) -> Vec<(Doubtful, Notice)> {
     let mut doubts = Vec::new();
     for (id, sighting) in &snapshot.networks {
         let network = &sighting.network;
@@ -76,7 +80,7 @@ pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Dou
 
 /// Whether no engine has listed a network of the subnet; one that is in the store is reported
 /// separately.
-fn is_unlisted(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
+fn is_unlisted(subnet: &HeldSubnet, held: &DockerRecords, snapshot: &Snapshot) -> bool {
     subnet.id.space.has_networks()
         && !may_be_judged(subnet, held, snapshot)
         && snapshot.users(&subnet.id).next().is_none()

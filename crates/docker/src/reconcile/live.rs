@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use engine::Live;
 use model::{AliasId, AttachmentId, ContainerId, Space};
 
-use super::book::{Held, HeldEndpoint, HeldLease, HeldSubnet};
+use super::book::{DockerRecords, HeldEndpoint, HeldLease, HeldSubnet};
 use super::snapshot::{Sighting, Snapshot};
 use crate::api::Endpoint;
 
 /// The records in the store that are in use.
-pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
+pub(super) fn live(held: &DockerRecords, snapshot: &Snapshot) -> Live {
     let mut live = Live { networks: networks(held, snapshot), ..Live::default() };
     let spaces = spaces(held);
     for endpoint in snapshot.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {
@@ -38,7 +38,7 @@ pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
 }
 
 /// The spaces in which an address that an engine lists may be held: it does not name them.
-fn spaces(held: &Held) -> BTreeSet<Space> {
+fn spaces(held: &DockerRecords) -> BTreeSet<Space> {
     let of_leases = held.leases.iter().map(|lease| lease.subnet.space.clone());
     of_leases.filter(Space::has_networks).chain([Space::Host]).collect()
 }
@@ -52,7 +52,11 @@ fn addresses(
 }
 
 /// More that is alive, by what an engine says of its containers.
-pub(super) fn add_running(held: &Held, live: &mut Live, running: Vec<(Option<AliasId>, Endpoint)>) {
+pub(super) fn add_running(
+    held: &DockerRecords,
+    live: &mut Live,
+    running: Vec<(Option<AliasId>, Endpoint)>,
+) {
     let spaces = spaces(held);
     for (network, endpoint) in running {
         live.addresses.extend(addresses(&endpoint, &spaces));
@@ -66,7 +70,10 @@ pub(super) fn add_running(held: &Held, live: &mut Live, running: Vec<(Option<Ali
 }
 
 /// A network that none of the engines which are asked has ever listed may be that of another one.
-fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeSet<ContainerId>>> {
+fn networks(
+    held: &DockerRecords,
+    snapshot: &Snapshot,
+) -> BTreeMap<AliasId, Option<BTreeSet<ContainerId>>> {
     let ids = |sighting: &Sighting| {
         let endpoints = sighting.endpoints.as_ref()?;
         Some(endpoints.iter().map(|endpoint| endpoint.id.clone()).collect())
@@ -82,7 +89,11 @@ fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeS
 /// Whether the subnet is known to belong to an engine that is asked, or is unused because no
 /// network was made of it. On a bridge of Docker's own only its gateway shows that an engine which
 /// is not asked has it.
-pub(super) fn may_be_judged(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
+pub(super) fn may_be_judged(
+    subnet: &HeldSubnet,
+    held: &DockerRecords,
+    snapshot: &Snapshot,
+) -> bool {
     let engines = &snapshot.engines;
     let mut of_network = held.networks.iter().filter(|known| known.network == subnet.network);
     let is_known = of_network.any(|known| known.is_of(engines));
@@ -91,7 +102,7 @@ pub(super) fn may_be_judged(subnet: &HeldSubnet, held: &Held, snapshot: &Snapsho
 }
 
 /// The endpoints that are in use, or may be.
-fn alive(held: &Held, live: &Live) -> BTreeSet<AttachmentId> {
+fn alive(held: &DockerRecords, live: &Live) -> BTreeSet<AttachmentId> {
     let is_alive = |endpoint: &&HeldEndpoint| match &endpoint.network {
         None => true,
         Some(network) => match live.networks.get(network) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use engine::{Live, Mode, Reconciled};
 use model::{AliasId, EngineId, Kind, Result};
 
-use super::book::{Book, Held};
+use super::book::{Book, DockerRecords};
 use super::doubt::{Doubts, doubts};
 use super::live::{add_running, live};
 use super::neighbours::Neighbours;
@@ -171,7 +171,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Whether every engine that is back has said which containers run.
-    fn ask_names(&self, peers: &mut [Peer], held: &Held) -> bool {
+    fn ask_names(&self, peers: &mut [Peer], held: &DockerRecords) -> bool {
         let networks = held.networks.iter().map(|network| &network.id).collect();
         let mut have_answered = true;
         for peer in peers {
@@ -183,7 +183,7 @@ impl<'a> Pass<'a> {
         have_answered
     }
 
-    fn snapshot(&self, peers: &mut [Peer], held: &Held) -> Option<Snapshot> {
+    fn snapshot(&self, peers: &mut [Peer], held: &DockerRecords) -> Option<Snapshot> {
         let mut snapshot = Snapshot::default();
         for peer in peers {
             if let Err(why) = snapshot.add_all(peer, held) {
@@ -195,7 +195,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Names are for people; one that cannot be recorded now can be at the next snapshot.
-    fn learn(&self, held: &Held, snapshot: &Snapshot) {
+    fn learn(&self, held: &DockerRecords, snapshot: &Snapshot) {
         for subnet in &held.subnets {
             let is_local = |sighting: &&Sighting| sighting.network.reach == Reach::Local;
             let users = snapshot.users(&subnet.id).filter(is_local);
@@ -234,7 +234,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn doubt(&mut self, held: &Held, snapshot: &Snapshot) {
+    fn doubt(&mut self, held: &DockerRecords, snapshot: &Snapshot) {
         let current = doubts(held, snapshot, &self.settings.driver);
         let (now, grace) = (Instant::now(), self.settings.grace);
         self.doubts.mature(current, now, grace).into_iter().for_each(self.report);

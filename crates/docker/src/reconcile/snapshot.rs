@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{AliasId, EngineId, IpNet, Result, SubnetId};
 
-use super::book::Held;
+use super::book::DockerRecords;
 use super::peer::Peer;
 use crate::api::{Endpoint, Network, Reach, Subnet};
 
@@ -29,7 +29,7 @@ pub(super) struct Sighting {
 
 impl Snapshot {
     /// Asks an engine; an error if it does not answer completely.
-    pub(super) fn add_all(&mut self, peer: &Peer, held: &Held) -> Result<()> {
+    pub(super) fn add_all(&mut self, peer: &Peer, held: &DockerRecords) -> Result<()> {
         let (engine, id) = (&peer.api, &peer.id);
         self.engines.extend(id.clone());
         for network in engine.networks()? {
@@ -58,7 +58,7 @@ impl Snapshot {
 
 /// Whether the store has records about this network. Its driver does not matter: bridges of
 /// Docker's can have addresses of Spoke's.
-fn concerns(network: &Network, held: &Held) -> bool {
+fn concerns(network: &Network, held: &DockerRecords) -> bool {
     held.networks.iter().any(|known| known.id == network.id)
         || held.subnets.iter().any(|subnet| uses(network, &subnet.id))
 }

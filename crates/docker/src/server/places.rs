@@ -16,11 +16,11 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// The places, and the connections that have them.
 pub(super) struct Places {
     free: Arc<Semaphore>,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<Connections>>,
 }
 
 #[derive(Default)]
-struct Held {
+struct Connections {
     next: u64,
     /// Those that have not spoken yet, the oldest first.
     silent: BTreeMap<u64, Arc<Silent>>,
@@ -33,10 +33,10 @@ struct Silent {
 }
 
 /// One place; free again when it is dropped.
-pub(super) struct Place {
+pub(super) struct Slot {
     number: u64,
     silent: Arc<Silent>,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<Connections>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -46,7 +46,7 @@ impl Places {
     }
 
     /// A place, within `timeout`; and whether another connection was closed for it.
-    pub(super) async fn take(&self, timeout: Duration) -> (Option<Place>, bool) {
+    pub(super) async fn take(&self, timeout: Duration) -> (Option<Slot>, bool) {
         let deadline = Instant::now() + timeout;
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
             return (Some(self.place(permit)), false);
@@ -71,13 +71,13 @@ impl Places {
         timeout(limit, self.free.acquire_many(all)).await.is_ok()
     }
 
-    fn place(&self, permit: OwnedSemaphorePermit) -> Place {
+    fn place(&self, permit: OwnedSemaphorePermit) -> Slot {
         let silent = Arc::new(Silent::default());
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let number = held.next;
         held.next = held.next.wrapping_add(1);
         held.silent.insert(number, Arc::clone(&silent));
-        Place { number, silent, held: Arc::clone(&self.held), _permit: permit }
+        Slot { number, silent, held: Arc::clone(&self.held), _permit: permit }
     }
 
     /// Asks the one that has been silent for longest to leave; `false` where all have spoken.
@@ -93,7 +93,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl Slot {
     /// When the connection's requests begin and end.
     pub(super) fn pace(&self) -> Arc<Pace> {
         Arc::clone(&self.silent.pace)
@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.silent.remove(&self.number);

@@ -45,7 +45,7 @@ fn path_of(attachment: &Attachment) -> String {
     sandbox.map(|sandbox| sandbox.path.display().to_string()).unwrap_or_default()
 }
 
-fn interface(name: &str, place: Place, attachment: &Attachment) -> Interface {
+fn interface(name: &str, place: InterfaceNamespace, attachment: &Attachment) -> Interface {
     let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
     Interface { name: name.parse().unwrap(), mac, mtu: None, place }
 }
@@ -54,10 +54,11 @@ impl World {
     fn plug(&self, attachment: &Attachment, link: &Link) -> Result<Vec<Interface>> {
         let mut kernel = self.kernel.lock().unwrap();
         let short = &attachment.id.container.as_str()[..8];
-        let mut made = vec![interface(&format!("veth{short}"), Place::Host, attachment)];
+        let mut made =
+            vec![interface(&format!("veth{short}"), InterfaceNamespace::Host, attachment)];
         match attachment.handoff {
             Handoff::Caller => {
-                made.push(interface(&format!("spk{short}"), Place::Host, attachment));
+                made.push(interface(&format!("spk{short}"), InterfaceNamespace::Host, attachment));
             }
             Handoff::Finish => {
                 let name = link.name.clone().expect("a finished link has a name");
@@ -68,7 +69,7 @@ impl World {
                 if !kernel.sandboxes.entry(path).or_default().insert(name.clone()) {
                     return Err(Error::conflict(format!("interface {name} exists")));
                 }
-                made.push(interface(name.as_str(), Place::Sandbox, attachment));
+                made.push(interface(name.as_str(), InterfaceNamespace::Sandbox, attachment));
             }
         }
         kernel.links.insert(attachment.id.clone(), attachment.clone());

@@ -16,7 +16,7 @@ use crate::records::reservation::reserved_for;
 use crate::{Addresses, Request};
 
 /// An address, and of which network.
-type Place<'a> = (&'a NetworkName, IpAddr);
+type NetworkAddress<'a> = (&'a NetworkName, IpAddr);
 
 impl Addresses<'_> {
     /// Has the addresses given to this host that others keep for the request's name, where this host keeps none for it.
@@ -108,7 +108,11 @@ impl Addresses<'_> {
     ///
     /// # Errors
     /// `TryAgain` where the address was given back, or another process changes what the name keeps.
-    pub fn note_name(&self, (network, address): Place<'_>, name: &OwnerName) -> Result<()> {
+    pub fn note_name(
+        &self,
+        (network, address): NetworkAddress<'_>,
+        name: &OwnerName,
+    ) -> Result<()> {
         let reserved = self.records.reservation_of(&Space::Host, address)?;
         let reserved =
             reserved.filter(|read| is_pin(&read.value)).ok_or_else(|| changes(address))?;
@@ -134,7 +138,7 @@ impl Addresses<'_> {
     /// `TryAgain` where another process changes it.
     pub fn hand_over(
         &self,
-        (network, address): Place<'_>,
+        (network, address): NetworkAddress<'_>,
         name: &OwnerName,
         to: Option<&HostName>,
     ) -> Result<Option<InUse>> {
@@ -160,7 +164,7 @@ impl Addresses<'_> {
     /// `TryAgain` where another process changes it.
     pub fn yield_to_host(
         &self,
-        (network, address): Place<'_>,
+        (network, address): NetworkAddress<'_>,
         host: &HostName,
     ) -> Result<Option<InUse>> {
         if let Some(read) = self.records.holder_of(&Space::Host, address)? {
@@ -192,7 +196,7 @@ impl Addresses<'_> {
     /// Adds to the transaction that the name does not get the address again.
     fn forget_name(
         &self,
-        (network, address): Place<'_>,
+        (network, address): NetworkAddress<'_>,
         name: &OwnerName,
         txn: Txn,
     ) -> Result<Txn> {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{
     Alias, Attachment, AttachmentId, Error, Fact, GatewayRole, InterfaceAddress, Ipam, Kind, Layer,
-    Lease, LinkKind, Origin, Phase, Result, Runtime, Wanted,
+    Lease, LinkKind, Origin, Phase, RequestedAddress, Result, Runtime,
 };
 
 use crate::addresses::choose::Choice;
@@ -351,7 +351,7 @@ fn attached(request: &Request, record: &Attachment) -> Fact {
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => &[],
     };
     let is_end = |it: &&model::Interface| {
-        it.place == model::Place::Host && it.name.as_str().starts_with("veth")
+        it.place == model::InterfaceNamespace::Host && it.name.as_str().starts_with("veth")
     };
     let peer = made.iter().find(is_end).map(|it| it.name.clone());
     Fact::Attached { first, wanted, peer }
@@ -361,13 +361,13 @@ fn attached(request: &Request, record: &Attachment) -> Fact {
 pub(crate) fn wanted_of(request: &Request, address: IpAddr) -> Fact {
     match wanted(request, address) {
         Some(wanted) => Fact::Held(wanted),
-        None => Fact::Held(Wanted { address, index: 0, ranges: String::new() }),
+        None => Fact::Held(RequestedAddress { address, index: 0, ranges: String::new() }),
     }
 }
 
-fn wanted(request: &Request, address: IpAddr) -> Option<Wanted> {
+fn wanted(request: &Request, address: IpAddr) -> Option<RequestedAddress> {
     let pool = request.ipam.pools().iter().find(|pool| pool.range_of(address).is_some())?;
-    Some(Wanted { address, index: pool.id.index, ranges: pool.shown() })
+    Some(RequestedAddress { address, index: pool.id.index, ranges: pool.shown() })
 }
 
 /// Of what an attachment is a part.

@@ -14,7 +14,7 @@ use crate::port::{Expect, Key, Outcome, Record, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::reservation::{AUXILIARY, GATEWAY};
 use crate::subnets::auxiliary::{mark, refuse_auxiliary};
-use crate::subnets::place::Place;
+use crate::subnets::place::SubnetRanges;
 use crate::subnets::{AddressRequest, Purpose};
 
 /// How often a lost race is run again.
@@ -61,7 +61,12 @@ impl Subnets<'_> {
     }
 
     /// An address that may be allocated, unless it has a holder.
-    fn exact(&self, place: &Place, request: &AddressRequest, address: IpAddr) -> Result<Proposal> {
+    fn exact(
+        &self,
+        place: &SubnetRanges,
+        request: &AddressRequest,
+        address: IpAddr,
+    ) -> Result<Proposal> {
         place.check_inside(address)?;
         if place.pool.is_gateway(address) {
             return Err(Error::conflict(format!(
@@ -101,7 +106,7 @@ impl Subnets<'_> {
 
     fn any_of(
         &self,
-        place: &Place,
+        place: &SubnetRanges,
         request: &AddressRequest,
         avoid: &Avoid,
     ) -> Result<Option<Proposal>> {
@@ -138,7 +143,7 @@ impl Subnets<'_> {
     }
 
     /// The owner for which the subnet, or its network of many hosts, keeps addresses, if they do.
-    fn kept_by<'a>(&self, place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
+    fn kept_by<'a>(&self, place: &SubnetRanges, purpose: &'a Purpose) -> Option<&'a OwnerName> {
         let Purpose::Container(owner) = purpose else { return None };
         let is_shared =
             || place.network.as_ref().is_some_and(|it| it.sticky && self.host.has_hosts(&it.name));
@@ -148,7 +153,7 @@ impl Subnets<'_> {
     /// Commits a proposal; `None` where another process was faster.
     fn grant(
         &self,
-        place: &Place,
+        place: &SubnetRanges,
         request: &AddressRequest,
         proposal: Proposal,
         avoid: &mut Avoid,
@@ -191,7 +196,7 @@ impl Subnets<'_> {
         }
     }
 
-    fn tenant(&self, place: &Place, lease: &Lease, owner: Option<OwnerName>) -> Holder {
+    fn tenant(&self, place: &SubnetRanges, lease: &Lease, owner: Option<OwnerName>) -> Holder {
         Holder {
             lease: lease.clone(),
             tenant: Tenant::Request { subnet: place.subnet.id.clone(), user: None },
@@ -345,7 +350,7 @@ struct Proposal {
 }
 
 /// A container that shares an existing network gets the network's gateway.
-fn given(place: &Place, request: &AddressRequest) -> Result<Option<Lease>> {
+fn given(place: &SubnetRanges, request: &AddressRequest) -> Result<Option<Lease>> {
     let network = &place.subnet.network;
     match (&request.purpose, place.gateway(), request.want) {
         (Purpose::Gateway, Some(has), Want::Exactly(wanted)) if has != wanted => {

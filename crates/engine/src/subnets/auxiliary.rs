@@ -11,7 +11,7 @@ use crate::Subnets;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::unchanged;
 use crate::records::reservation::AUXILIARY;
-use crate::subnets::place::Place;
+use crate::subnets::place::SubnetRanges;
 
 /// How often a lost race is run again.
 const RACES: usize = 200;
@@ -101,7 +101,7 @@ fn is_auxiliary(reservation: &Reservation, network: &NetworkName) -> bool {
         && reservation.owner.as_ref().map(OwnerName::as_str) == Some(AUXILIARY)
 }
 
-pub(super) fn refuse_auxiliary(place: &Place) -> Result<()> {
+pub(super) fn refuse_auxiliary(place: &SubnetRanges) -> Result<()> {
     match (&place.network, place.keeps_files()) {
         (Some(network), true) => Err(in_files(network)),
         (_, _) => Ok(()),
@@ -117,7 +117,7 @@ fn in_files(network: &Network) -> Error {
 }
 
 /// A reservation for what a subnet's address was requested for.
-pub(super) fn mark(place: &Place, lease: &Lease, owner: &str) -> Result<Record> {
+pub(super) fn mark(place: &SubnetRanges, lease: &Lease, owner: &str) -> Result<Record> {
     marked(&place.subnet.network, lease.space.clone(), lease.address.addr(), owner)
 }
 

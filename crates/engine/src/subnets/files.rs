@@ -11,7 +11,7 @@ use model::{
 use crate::addresses::search::Avoid;
 use crate::port::{Granted, Key, Outcome, Prefix, Txn};
 use crate::subnets::AddressRequest;
-use crate::subnets::place::Place;
+use crate::subnets::place::SubnetRanges;
 use crate::{Members, Subnets};
 
 impl Subnets<'_> {
@@ -19,7 +19,7 @@ impl Subnets<'_> {
     /// store has it. Then the grant is undone.
     pub(super) fn claim_file(
         &self,
-        place: &Place,
+        place: &SubnetRanges,
         request: &AddressRequest,
         lease: Lease,
         avoid: &mut Avoid,
@@ -41,7 +41,7 @@ impl Subnets<'_> {
     }
 
     /// Undoes a grant that was not reported.
-    fn ungrant(&self, place: &Place, lease: &Lease) -> Result<()> {
+    fn ungrant(&self, place: &SubnetRanges, lease: &Lease) -> Result<()> {
         let address = lease.address.addr();
         let granted = Txn::new().delete(Key::Lease(lease.space.clone(), address));
         let noted = self.addresses.note_freed(&place.pool, &[address], granted.clone())?;
@@ -52,7 +52,7 @@ impl Subnets<'_> {
     }
 
     /// Removes the file of a requested address.
-    pub(super) fn release_file(&self, place: &Place, lease: &Lease) -> Result<()> {
+    pub(super) fn release_file(&self, place: &SubnetRanges, lease: &Lease) -> Result<()> {
         match self.stand_in(place, lease)? {
             Some(attachment) => self.ipam.release(&attachment),
             None => Ok(()),
@@ -61,7 +61,7 @@ impl Subnets<'_> {
 
     /// Claims the file of a requested address again, which was removed for an address that was not freed after
     /// all. One that another process freed meanwhile needs no file, and who has it by then has its own.
-    pub(super) fn restore_file(&self, place: &Place, lease: &Lease) -> Result<()> {
+    pub(super) fn restore_file(&self, place: &SubnetRanges, lease: &Lease) -> Result<()> {
         let Some(attachment) = self.stand_in(place, lease)? else { return Ok(()) };
         let held = self.records.holder_of(&lease.space, lease.address.addr())?;
         if !held.is_some_and(|read| matches!(read.value.tenant, Tenant::Request { .. })) {
@@ -88,7 +88,7 @@ impl Subnets<'_> {
         requested.map(|read| requester(read.value.lease.address.addr())).collect()
     }
 
-    fn stand_in(&self, place: &Place, lease: &Lease) -> Result<Option<Attachment>> {
+    fn stand_in(&self, place: &SubnetRanges, lease: &Lease) -> Result<Option<Attachment>> {
         if !place.keeps_files() {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl Subnets<'_> {
     }
 }
 
-impl Place {
+impl SubnetRanges {
     /// Whether the network's addresses have files.
     pub(super) fn keeps_files(&self) -> bool {
         let ipam = self.network.as_ref().map(|network| &network.ipam);

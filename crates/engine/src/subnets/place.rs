@@ -10,7 +10,7 @@ use crate::port::Key;
 use crate::subnets::allocation::name_of;
 
 /// Where to search for an address of a subnet.
-pub(super) struct Place {
+pub(super) struct SubnetRanges {
     pub(super) subnet: Subnet,
     /// The pool of its addresses.
     pub(super) pool: Pool,
@@ -23,7 +23,7 @@ pub(super) struct Place {
 }
 
 impl Subnets<'_> {
-    pub(super) fn place(&self, subnet: Subnet) -> Result<Place> {
+    pub(super) fn place(&self, subnet: Subnet) -> Result<SubnetRanges> {
         let read = self.records.network_under(&Key::Network(subnet.network.clone()))?;
         let network = read.map(|read| read.value);
         let pools = network.as_ref().map_or(&[][..], |network| network.ipam.pools());
@@ -40,11 +40,11 @@ impl Subnets<'_> {
             Some(part) => own.iter().filter_map(|range| range.clipped(part)).collect(),
             None => own,
         };
-        Ok(Place { subnet, pool, own, siblings, network })
+        Ok(SubnetRanges { subnet, pool, own, siblings, network })
     }
 }
 
-impl Place {
+impl SubnetRanges {
     /// The lease of the address, wherever in the subnet or the pool it is.
     pub(super) fn lease(&self, address: IpAddr) -> Result<Lease> {
         let net = self.subnet.id.net;

@@ -8,7 +8,7 @@ use model::{Kind, Layer, Lease, Reservation, Result, Subnet, SubnetId, Tenant};
 use crate::port::{Key, Outcome, Prefix, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::reservation::{AUXILIARY, GATEWAY};
-use crate::subnets::place::Place;
+use crate::subnets::place::SubnetRanges;
 use crate::{Request, Subnets};
 
 /// For so many names a network keeps addresses; what was kept longest without use goes first.
@@ -25,7 +25,7 @@ const FORGOTTEN: usize = 16;
 
 impl Subnets<'_> {
     /// Frees what provably has no owner in the place. Returns whether there was anything.
-    pub(super) fn make_room(&self, place: &Place) -> Result<bool> {
+    pub(super) fn make_room(&self, place: &SubnetRanges) -> Result<bool> {
         let learned = self.learned(place)?;
         let some = learned.len() / FORGOTTEN + 1;
         if self.forget_learned(place, learned, some)? > 0 {
@@ -41,7 +41,7 @@ impl Subnets<'_> {
     }
 
     /// Bounds the names that a network keeps addresses for, whenever `address` says that it is time.
-    pub(super) fn forget_oldest(&self, place: &Place, address: IpAddr) -> Result<()> {
+    pub(super) fn forget_oldest(&self, place: &SubnetRanges, address: IpAddr) -> Result<()> {
         if !is_time_to_count(address) {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Subnets<'_> {
 
     fn forget_learned(
         &self,
-        place: &Place,
+        place: &SubnetRanges,
         learned: Vec<Read<Reservation>>,
         count: usize,
     ) -> Result<usize> {
@@ -140,7 +140,7 @@ impl Subnets<'_> {
         Ok(forgotten)
     }
 
-    fn learned(&self, place: &Place) -> Result<Vec<Read<Reservation>>> {
+    fn learned(&self, place: &SubnetRanges) -> Result<Vec<Read<Reservation>>> {
         let mut reserved = self.records.reservations_in(&Prefix::Reservations)?;
         reserved.retain(|Read { value, .. }| {
             is_old(value)
@@ -165,7 +165,7 @@ impl Subnets<'_> {
         }
     }
 
-    fn clear_leases(&self, place: &Place) -> Result<()> {
+    fn clear_leases(&self, place: &SubnetRanges) -> Result<()> {
         let id = &place.subnet.id;
         for read in self.records.holders_in(&Prefix::Leases(id.space.clone()))? {
             let Tenant::Request { subnet, user } = &read.value.tenant else { continue };
@@ -191,7 +191,7 @@ impl Subnets<'_> {
         Ok(())
     }
 
-    fn clear_reservations(&self, place: &Place) -> Result<()> {
+    fn clear_reservations(&self, place: &SubnetRanges) -> Result<()> {
         let id = &place.subnet.id;
         let is_whole =
             !self.records.subnets_in(&Prefix::Subnets)?.iter().any(|read| is_part(id, read));

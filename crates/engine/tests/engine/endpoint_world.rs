@@ -34,9 +34,9 @@ struct Turns {
     given: Condvar,
 }
 
-struct Held(Arc<Turns>, AttachmentId);
+struct LockGuard(Arc<Turns>, AttachmentId);
 
-impl Drop for Held {
+impl Drop for LockGuard {
     fn drop(&mut self) {
         self.0.held.lock().unwrap().remove(&self.1);
         self.0.given.notify_all();
@@ -389,12 +389,12 @@ impl Host for Rig {
         let held = self.turns.held.lock().unwrap();
         let mut held = self.turns.given.wait_while(held, |held| held.contains(id)).unwrap();
         held.insert(id.clone());
-        Box::new(Held(self.turns.clone(), id.clone()))
+        Box::new(LockGuard(self.turns.clone(), id.clone()))
     }
 
     fn try_lock_attachment(&self, id: &AttachmentId) -> Option<AttachmentLock> {
         let is_free = self.turns.held.lock().unwrap().insert(id.clone());
-        is_free.then(|| Box::new(Held(self.turns.clone(), id.clone())) as AttachmentLock)
+        is_free.then(|| Box::new(LockGuard(self.turns.clone(), id.clone())) as AttachmentLock)
     }
 
     fn occupied(&self) -> Result<Vec<Occupied>> {

@@ -7,7 +7,7 @@ use model::*;
 
 /// A network on a segment that is asked before an address is used.
 fn probed(mut network: Network) -> Network {
-    let parent = Parent { name: None, place: Place::Host, vlan: None };
+    let parent = Parent { name: None, place: InterfaceNamespace::Host, vlan: None };
     let kind = LinkKind::Macvlan(Macvlan {
         parent,
         mode: MacvlanMode::Bridge,

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use netlink::nft::{AnyChain, AnyRule, Datum, Decision, RegisterPlace, Step};
+use netlink::nft::{AnyChain, AnyRule, Datum, Decision, Register32, Step};
 
 use super::judge::Translation;
 use super::{Filter, Place, Rules, xt};
@@ -44,7 +44,7 @@ const DEEPEST: usize = 16;
 const LONGEST: usize = 50_000;
 
 /// Where a map of decisions puts what it finds.
-const VERDICT: RegisterPlace = RegisterPlace(0);
+const VERDICT: Register32 = Register32(0);
 
 /// Statements of nftables that take the packet, or may.
 const TAKES: [&str; 4] = ["fwd", "queue", "synproxy", "tproxy"];
@@ -85,7 +85,7 @@ pub(super) struct Run<'a> {
 }
 
 /// The registers of a rule; `None` is what is not known.
-pub(super) type Registers = [Option<[u8; 4]>; RegisterPlace::COUNT];
+pub(super) type Registers = [Option<[u8; 4]>; Register32::COUNT];
 
 impl<'a> Run<'a> {
     pub(super) fn new(
@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
 
     /// Whether a rule matches, and what it does then.
     fn rule(&mut self, chain: &str, rule: &AnyRule) -> (Tri, Ends) {
-        let mut registers: Registers = [None; RegisterPlace::COUNT];
+        let mut registers: Registers = [None; Register32::COUNT];
         let mut matches = Tri::Yes;
         let goes_on = || Ends { goes_on: true, ..Ends::default() };
         for step in &rule.steps {
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
         family == 1 || family == own
     }
 
-    fn address(&self, registers: &Registers, at: RegisterPlace) -> Option<IpAddr> {
+    fn address(&self, registers: &Registers, at: Register32) -> Option<IpAddr> {
         let words = |count: usize| -> Option<Vec<u8>> {
             let words = registers.get(at.0..at.0 + count)?;
             words.iter().copied().collect::<Option<Vec<_>>>().map(|words| words.concat())
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
                 match (found, into) {
                     (None, Some(_)) => {
                         // How much a map writes is not known here: what was there is not either.
-                        *registers = [None; RegisterPlace::COUNT];
+                        *registers = [None; Register32::COUNT];
                         (Tri::Unknown, None)
                     }
                     (None, None) => (Tri::Unknown, None),
@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
             }
             Step::Other(name) => {
                 if !WRITE_NOTHING.contains(&name.as_str()) {
-                    *registers = [None; RegisterPlace::COUNT];
+                    *registers = [None; Register32::COUNT];
                 }
                 if name == "meta" || name == "ct" {
                     self.packet.mark = None;
@@ -363,7 +363,7 @@ impl<'a> Run<'a> {
     }
 
     /// What the object says that a map leads to, if it is a quota. Of others it is not known.
-    fn by_object(&mut self, (map, key): (&str, RegisterPlace), registers: &Registers) -> Tri {
+    fn by_object(&mut self, (map, key): (&str, Register32), registers: &Registers) -> Tri {
         match self.look_up((map, key), registers) {
             Some(None) => Tri::No,
             Some(Some(Some(Datum::Object(name)))) => {
@@ -390,7 +390,7 @@ impl<'a> Run<'a> {
     /// What a set says of a key: `None` if that is not known.
     fn look_up(
         &mut self,
-        (set, key): (&str, RegisterPlace),
+        (set, key): (&str, Register32),
         registers: &Registers,
     ) -> Option<Option<Option<Datum>>> {
         let set = self.set(set)?;
@@ -404,13 +404,13 @@ fn decides(step: &Step) -> bool {
     matches!(step, Step::Lookup { into: Some(into), .. } if *into == VERDICT)
 }
 
-fn port_of(registers: &Registers, at: RegisterPlace) -> Option<u16> {
+fn port_of(registers: &Registers, at: Register32) -> Option<u16> {
     let [a, b, ..] = (*registers.get(at.0)?)?;
     Some(u16::from_be_bytes([a, b]))
 }
 
 /// The first bytes from a register on; `None` if one of them is not known.
-pub(super) fn bytes(registers: &Registers, at: RegisterPlace, length: usize) -> Option<Vec<u8>> {
+pub(super) fn bytes(registers: &Registers, at: Register32, length: usize) -> Option<Vec<u8>> {
     let words = registers.get(at.0..at.0.checked_add(length.div_ceil(4))?)?;
     let known = words.iter().copied().collect::<Option<Vec<[u8; 4]>>>()?;
     let mut bytes = known.concat();
@@ -419,7 +419,7 @@ pub(super) fn bytes(registers: &Registers, at: RegisterPlace, length: usize) -> 
 }
 
 /// Puts bytes into registers; the rest of the last is zero.
-pub(super) fn store(registers: &mut Registers, at: RegisterPlace, bytes: &[u8]) {
+pub(super) fn store(registers: &mut Registers, at: Register32, bytes: &[u8]) {
     for (number, chunk) in bytes.chunks(4).enumerate() {
         let mut word = [0; 4];
         for (to, from) in word.iter_mut().zip(chunk) {

@@ -6,9 +6,7 @@ use std::rc::Rc;
 
 use model::{Error, Family, Mac, Protocol, Result};
 use netlink::diag::Taking;
-use netlink::nft::{
-    AnyChain, AnyHook, AnyRule, AnySet, Datum, Decision, Header, RegisterPlace, Step,
-};
+use netlink::nft::{AnyChain, AnyHook, AnyRule, AnySet, Datum, Decision, Header, Register32, Step};
 use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
 
 use super::*;
@@ -66,7 +64,7 @@ impl Kernel for Fake {
     }
 }
 
-const AT: RegisterPlace = RegisterPlace(4);
+const AT: Register32 = Register32(4);
 
 fn chain(name: &str, drops: Option<bool>) -> AnyChain {
     let hook = drops.map(|drops| AnyHook {
@@ -318,7 +316,7 @@ fn groups_of_interfaces_are_understood() {
 fn a_map_of_decisions_whose_key_is_not_known_may_decide_all() {
     let by_chance = || {
         let (set, inverted) = ("m".to_owned(), false);
-        vec![unknown(), Step::Lookup { set, key: AT, into: Some(RegisterPlace(0)), inverted }]
+        vec![unknown(), Step::Lookup { set, key: AT, into: Some(Register32(0)), inverted }]
     };
     let doubt = ruling(false, vec![by_chance()], vec![]);
     assert_eq!(by(&doubt), ("f", Some(1)));

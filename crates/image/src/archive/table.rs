@@ -21,11 +21,11 @@ const LONGEST_CHAIN: u32 = 4;
 /// An archive, which is no longer read through to find something.
 pub(crate) struct Table {
     file: Arc<File>,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, Stored>,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Stored {
     /// Where it begins, and how long it is.
     Content(u64, u64),
     /// Its target.
@@ -42,10 +42,10 @@ impl Table {
         while let Some(entry) = archive.next()? {
             let Some(path) = clean(&entry.path)? else { continue };
             let place = match entry.kind {
-                Kind::File => Place::Content(at.get(), entry.size),
-                Kind::Symbolic => Place::Link(target(&path, &entry.link)?),
+                Kind::File => Stored::Content(at.get(), entry.size),
+                Kind::Symbolic => Stored::Link(target(&path, &entry.link)?),
                 Kind::Hard => match clean(&entry.link)? {
-                    Some(link) => Place::Link(link.to_string_lossy().into_owned()),
+                    Some(link) => Stored::Link(link.to_string_lossy().into_owned()),
                     None => continue,
                 },
                 _ => continue,
@@ -81,8 +81,8 @@ impl Table {
         let mut name = path;
         for _ in 0..LONGEST_CHAIN {
             match self.places.get(name) {
-                Some(Place::Content(at, size)) => return Ok((*at, *size)),
-                Some(Place::Link(target)) => name = target,
+                Some(Stored::Content(at, size)) => return Ok((*at, *size)),
+                Some(Stored::Link(target)) => name = target,
                 None => break,
             }
         }

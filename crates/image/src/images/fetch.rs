@@ -11,7 +11,7 @@ use super::trust::Trust;
 use super::{Images, key, stamp};
 use crate::aci::{self, Dependency, Manifest};
 use crate::cache::{Found, Record, Staging};
-use crate::discover::{self, Place};
+use crate::discover::{self, ImageUrls};
 use crate::image::{Contents, Pulled};
 use crate::layout::{self, Pull};
 use crate::locator::Source;
@@ -81,7 +81,7 @@ impl<'a> Fetch<'a> {
         staging: &Staging,
         trust: &Trust,
     ) -> Result<Record> {
-        let place = Place { image: url.clone(), signature: url.with_suffix(".asc") };
+        let place = ImageUrls { image: url.clone(), signature: url.with_suffix(".asc") };
         let asked = Asked { place: &place, page: None, name: None };
         self.place(locator, &asked, staging, trust)
     }
@@ -268,7 +268,7 @@ impl<'a> Fetch<'a> {
 
 /// What is asked for on the web.
 struct Asked<'a> {
-    place: &'a Place,
+    place: &'a ImageUrls,
     /// The page that named it; none where the operator did.
     page: Option<&'a Url>,
     /// The name that the image must have.

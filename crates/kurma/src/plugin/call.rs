@@ -10,7 +10,7 @@ use model::{Error, Kind, PluginName, Result};
 use serde_json::Value;
 
 use super::ensure::Fit;
-use super::{NetworkingPod, Wanted};
+use super::{NetworkingPod, PluginSpec};
 use crate::call::{Call, ENVIRONMENT, Verb};
 use crate::config::NetworkConfig;
 use crate::reply;
@@ -50,7 +50,7 @@ impl NetworkingPod {
         call: &Call,
         lock: BorrowedFd<'_>,
     ) -> Result<Result<Vec<u8>>> {
-        self.call(&Wanted::network(network), network, (Verb::Add, call, lock))
+        self.call(&PluginSpec::network(network), network, (Verb::Add, call, lock))
     }
 
     /// Calls `del` of a network's plugin as it runs now. `now` is how it is configured now, and
@@ -62,12 +62,12 @@ impl NetworkingPod {
         call: &Call,
         lock: BorrowedFd<'_>,
     ) -> Result<()> {
-        self.call(&Wanted::network(now), network, (Verb::Del, call, lock))?.map(drop)
+        self.call(&PluginSpec::network(now), network, (Verb::Del, call, lock))?.map(drop)
     }
 
     fn call(
         &self,
-        wanted: &Wanted,
+        wanted: &PluginSpec,
         network: &NetworkConfig,
         (verb, call, lock): (Verb, &Call, BorrowedFd<'_>),
     ) -> Result<Result<Vec<u8>>> {
@@ -87,7 +87,7 @@ impl NetworkingPod {
     ///
     /// # Errors
     /// [`Kind::TryAgain`] where it does not come up; why the image cannot be had or run.
-    pub(crate) fn reach(&self, wanted: &Wanted) -> Result<()> {
+    pub(crate) fn reach(&self, wanted: &PluginSpec) -> Result<()> {
         self.running(wanted, Fit::Exact, Instant::now() + self.limits.wait).map(drop)
     }
 
@@ -97,7 +97,7 @@ impl NetworkingPod {
     /// # Errors
     /// [`Kind::NotFound`] where the image has no such plugin; [`Kind::TryAgain`] where the container
     /// does not come up; why the image cannot be had or run.
-    pub fn direct(&self, wanted: &Wanted, call: &Direct<'_>) -> Result<Result<Ended>> {
+    pub fn direct(&self, wanted: &PluginSpec, call: &Direct<'_>) -> Result<Result<Ended>> {
         let path = format!("{}:{}", PROGRAMS.join(":"), ENVIRONMENT[0].1);
         let mut env: Vec<(OsString, OsString)> = vec![
             ("PATH".into(), path.into()),
@@ -123,7 +123,7 @@ impl NetworkingPod {
     /// that there is no container.
     fn exec(
         &self,
-        wanted: &Wanted,
+        wanted: &PluginSpec,
         fit: Fit,
         process: &Process,
         how: How<'_>,
@@ -137,7 +137,7 @@ impl NetworkingPod {
 
     fn exec_held(
         &self,
-        wanted: &Wanted,
+        wanted: &PluginSpec,
         fit: Fit,
         process: &Process,
         (input, limit, held): How<'_>,

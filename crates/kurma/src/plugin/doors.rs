@@ -9,7 +9,7 @@ use model::{Error, Kind, Result};
 
 use super::ensure::calls;
 use super::state::{Retired, State};
-use super::{Key, NetworkingPod, Standing, Wanted};
+use super::{Key, NetworkingPod, PluginSpec, Standing};
 use crate::config::{NetworkConfig, PodNetworks};
 use crate::disk::{self, Lock, Share};
 
@@ -21,7 +21,7 @@ impl NetworkingPod {
     /// Why the image cannot be fetched or run; [`Kind::TryAgain`] while another process is starting
     /// it.
     pub fn up(&self, network: &NetworkConfig) -> Result<()> {
-        self.renew(&Wanted::network(network), Instant::now() + self.limits.wait)
+        self.renew(&PluginSpec::network(network), Instant::now() + self.limits.wait)
     }
 
     /// Ends a network's plugin, after all calls or when a call's limit has passed, and starts it
@@ -32,7 +32,7 @@ impl NetworkingPod {
     /// Why the image cannot be fetched, in which case nothing was ended; as of
     /// [`NetworkingPod::down`] and [`NetworkingPod::up`].
     pub fn restart(&self, network: &NetworkConfig) -> Result<()> {
-        let wanted = Wanted::network(network);
+        let wanted = PluginSpec::network(network);
         self.image(&wanted, &|| false)?;
         self.ended(&wanted.key)?;
         self.up(network)

@@ -11,7 +11,7 @@ use super::call::verdict;
 use super::spec::{Plan, plan};
 use super::state::{Retired, State, now};
 use super::wanted::hex;
-use super::{Key, Main, NetworkingPod, Wanted};
+use super::{Key, Main, NetworkingPod, PluginSpec};
 use crate::call::{self, Verb};
 use crate::config::NetworkConfig;
 use crate::disk::{self, Lock, Share};
@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A running container. While this is held it is not replaced.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct LockedContainer {
     pub(super) running: Running,
     _lock: Lock,
 }
@@ -60,7 +60,7 @@ impl NetworkingPod {
         network: &NetworkConfig,
         is_over: &dyn Fn() -> bool,
     ) -> Result<Watched> {
-        let wanted = Wanted::network(network);
+        let wanted = PluginSpec::network(network);
         let directory = self.plugin(&wanted.key);
         if State::read(&directory)?.is_stopped {
             return Ok(Watched::Stopped);
@@ -99,7 +99,12 @@ impl NetworkingPod {
     }
 
     /// The container, running; waits for it until `deadline`.
-    pub(super) fn running(&self, wanted: &Wanted, fit: Fit, deadline: Instant) -> Result<Held> {
+    pub(super) fn running(
+        &self,
+        wanted: &PluginSpec,
+        fit: Fit,
+        deadline: Instant,
+    ) -> Result<LockedContainer> {
         loop {
             if let Some(held) = self.current(wanted, fit)? {
                 return Ok(held);
@@ -119,7 +124,7 @@ impl NetworkingPod {
 
     /// Starts the container if it does not run, whatever happened before. Where its image or its
     /// configuration has changed, a new one is started, and the old one ended after its last call.
-    pub(super) fn renew(&self, wanted: &Wanted, deadline: Instant) -> Result<()> {
+    pub(super) fn renew(&self, wanted: &PluginSpec, deadline: Instant) -> Result<()> {
         let lock = self.lock(&wanted.key, deadline)?;
         let _lock = lock.ok_or_else(|| busy(&wanted.key))?;
         self.start(wanted, Renewal::Always).map(drop)
@@ -133,7 +138,7 @@ impl NetworkingPod {
     }
 
     /// The container that runs and fits. Takes no turn: this is all that most calls need.
-    fn current(&self, wanted: &Wanted, fit: Fit) -> Result<Option<Held>> {
+    fn current(&self, wanted: &PluginSpec, fit: Fit) -> Result<Option<LockedContainer>> {
         let directory = self.plugin(&wanted.key);
         let state = State::read(&directory)?;
         let fits = fit == Fit::Any || state.settings == wanted.settings();
@@ -149,11 +154,11 @@ impl NetworkingPod {
         }
         let running = self.engine.adopt(&directory.join(&state.generation))?;
         let running = running.filter(|running| !self.is_elsewhere(running));
-        Ok(running.map(|running| Held { running, _lock: lock }))
+        Ok(running.map(|running| LockedContainer { running, _lock: lock }))
     }
 
     /// The engine that starts this container. Every engine finds what any other has started.
-    fn engine_of(&self, wanted: &Wanted) -> Engine {
+    fn engine_of(&self, wanted: &PluginSpec) -> Engine {
         match wanted.sandboxing.engine.as_deref() {
             None => self.engine.clone(),
             Some("native") => Engine::Native,
@@ -162,7 +167,7 @@ impl NetworkingPod {
     }
 
     /// Has the container running, with the turn taken.
-    fn start(&self, wanted: &Wanted, renewal: Renewal) -> Result<Started> {
+    fn start(&self, wanted: &PluginSpec, renewal: Renewal) -> Result<Started> {
         let directory = self.plugin(&wanted.key);
         let before = State::read(&directory)?;
         let settings = wanted.settings();
@@ -187,7 +192,7 @@ impl NetworkingPod {
     }
 
     /// Records why a container could not be started, with the turn taken.
-    fn failed<T>(&self, wanted: &Wanted, error: Error) -> Result<T> {
+    fn failed<T>(&self, wanted: &PluginSpec, error: Error) -> Result<T> {
         let directory = self.plugin(&wanted.key);
         let error = error.context(format!("plugin of {}", wanted.key));
         let failed = State { error: Some(error.to_string()), ..State::read(&directory)? };
@@ -215,7 +220,7 @@ impl NetworkingPod {
     /// Starts the container of now beside the one of before.
     fn start_new(
         &self,
-        wanted: &Wanted,
+        wanted: &PluginSpec,
         before: &State,
         runs: Option<&Running>,
         renewal: Renewal,
@@ -286,7 +291,7 @@ impl NetworkingPod {
     }
 
     /// Starts it, and calls its setup where it has no main executable.
-    fn begin(&self, wanted: &Wanted, plan: &Plan, state: &State) -> Result<()> {
+    fn begin(&self, wanted: &PluginSpec, plan: &Plan, state: &State) -> Result<()> {
         let directory = self.plugin(&wanted.key);
         let place = directory.join(&state.generation);
         disk::make_directory(&directory.join("volume"))?;

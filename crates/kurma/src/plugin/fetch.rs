@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use image::Image;
 use model::{Error, Kind, Result};
 
-use super::{NetworkingPod, Wanted};
+use super::{NetworkingPod, PluginSpec};
 
 /// The interval of checks whether the caller waits still.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -19,7 +19,7 @@ impl NetworkingPod {
     ///
     /// # Errors
     /// Why there is none; [`Kind::TryAgain`] where it does not come in time, or `is_over`.
-    pub(super) fn image(&self, wanted: &Wanted, is_over: &dyn Fn() -> bool) -> Result<Image> {
+    pub(super) fn image(&self, wanted: &PluginSpec, is_over: &dyn Fn() -> bool) -> Result<Image> {
         let (images, locator, keys) =
             (Arc::clone(&self.images), wanted.image.clone(), wanted.keys.clone());
         let (sender, receiver) = mpsc::channel();
@@ -48,7 +48,7 @@ impl NetworkingPod {
     }
 
     /// Has the image in the cache before anything waits for the container.
-    pub(super) fn prefetch(&self, wanted: &Wanted, is_over: &dyn Fn() -> bool) -> Result<()> {
+    pub(super) fn prefetch(&self, wanted: &PluginSpec, is_over: &dyn Fn() -> bool) -> Result<()> {
         match self.images.cached(&wanted.image, &wanted.keys)? {
             Some(_) => Ok(()),
             None => self.image(wanted, is_over).map(drop),

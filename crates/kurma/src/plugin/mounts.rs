@@ -9,7 +9,7 @@ use container::{Mount, Propagation};
 use image::{App, MountPoint};
 use model::{Error, Kind, Result};
 
-use super::{Book, NetworkingPod, Wanted};
+use super::{Book, NetworkingPod, PluginSpec};
 use crate::config::Grant;
 use crate::volume;
 
@@ -41,7 +41,7 @@ impl Book {
 /// [`Kind::Denied`] where a part of the host is requested that no plugin may see.
 pub(super) fn mounts(
     pod: &NetworkingPod,
-    wanted: &Wanted,
+    wanted: &PluginSpec,
     app: &App,
     state: &Path,
 ) -> Result<Vec<Mount>> {

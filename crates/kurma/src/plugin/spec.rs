@@ -5,7 +5,7 @@ use image::{App, Image};
 use model::{Error, Result};
 
 use super::mounts::mounts;
-use super::{Main, NetworkingPod, Wanted, rights};
+use super::{Main, NetworkingPod, PluginSpec, rights};
 use crate::call;
 
 /// How much a plugin that is not privileged can write where nothing is mounted, in bytes.
@@ -22,7 +22,7 @@ pub(super) struct Plan {
 /// Plans the container of `generation` in the plugin's directory.
 pub(super) fn plan(
     pod: &NetworkingPod,
-    wanted: &Wanted,
+    wanted: &PluginSpec,
     image: &Image,
     generation: &str,
 ) -> Result<Plan> {

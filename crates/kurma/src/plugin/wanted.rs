@@ -68,7 +68,7 @@ pub enum Main {
 
 /// A plugin container that is to run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct PluginSpec {
     /// Its user.
     pub key: Key,
     /// Its image.
@@ -81,7 +81,7 @@ pub struct Wanted {
     pub main: Main,
 }
 
-impl Wanted {
+impl PluginSpec {
     /// The container of a network.
     pub fn network(network: &NetworkConfig) -> Self {
         Self {
@@ -133,12 +133,12 @@ mod tests {
     fn a_key_is_one_part_of_a_path() {
         let locator = || "docker://a/b".parse().unwrap();
         let (one, same) = (
-            Wanted::image(locator(), Vec::new(), Sandboxing::default()),
-            Wanted::image(locator(), Vec::new(), Sandboxing::default()),
+            PluginSpec::image(locator(), Vec::new(), Sandboxing::default()),
+            PluginSpec::image(locator(), Vec::new(), Sandboxing::default()),
         );
         assert_eq!(one, same);
         let more = Sandboxing { privileged: true, ..Sandboxing::default() };
-        assert_ne!(Wanted::image(locator(), Vec::new(), more).key, one.key);
+        assert_ne!(PluginSpec::image(locator(), Vec::new(), more).key, one.key);
         let text = one.key.to_string();
         assert_eq!((text.len(), Key::read(&text).unwrap()), (30, one.key));
         assert_eq!(Key::read("my-net").unwrap().to_string(), "my-net");

@@ -8,7 +8,7 @@ use model::{Error, Kind, Process};
 
 use super::call::printable;
 use super::state::{Ended, State};
-use super::{Key, NetworkingPod, Wanted};
+use super::{Key, NetworkingPod, PluginSpec};
 use crate::config::NetworkConfig;
 
 /// How long the kernel may take to end a container.
@@ -27,7 +27,7 @@ impl NetworkingPod {
     }
 
     /// Why a plugin does not run.
-    pub(super) fn why_down(&self, wanted: &Wanted) -> Error {
+    pub(super) fn why_down(&self, wanted: &PluginSpec) -> Error {
         let why = self.last_words(&self.plugin(&wanted.key));
         let why = why.unwrap_or_else(|| "it has ended".to_owned());
         let what = format!("plugin of {}: {why}; it is started again soon", wanted.key);
@@ -35,7 +35,7 @@ impl NetworkingPod {
     }
 
     /// Why a call ended unseen, in a container that was this process.
-    pub(super) fn why_cut(&self, wanted: &Wanted, process: Process) -> Error {
+    pub(super) fn why_cut(&self, wanted: &PluginSpec, process: Process) -> Error {
         // The kernel ends what is in a container before its first process is seen to have ended.
         netlink::process::wait_for_end(&process, BURIAL);
         let directory = self.plugin(&wanted.key);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use image::Locator;
 use kurma::exec_cni::{Shown, Tenancy};
-use kurma::plugin::{Direct, Key, Standing, UNUSED, Wanted};
+use kurma::plugin::{Direct, Key, PluginSpec, Standing, UNUSED};
 use kurma::pod::Stage;
 use kurma::{Event, Name, PodId, Pods, metadata, supervise};
 use model::Kind;
@@ -324,7 +324,8 @@ fn a17_eight_pods_at_once() {
 fn a_cni_plugin_out_of_an_image() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}]));
-        let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
+        let wanted =
+            PluginSpec::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
         let netns = spy.directory().join("ns");
         Netns::make(&netns).unwrap();
         let path = netns.to_str().unwrap();
@@ -363,7 +364,8 @@ fn a_container_that_nothing_names_and_calls_is_ended() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}]));
         spy.pod.up(spy.network("a")).unwrap();
-        let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
+        let wanted =
+            PluginSpec::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
         let plugin = "echoes".parse().unwrap();
         let limit = Duration::from_secs(20);
         let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };

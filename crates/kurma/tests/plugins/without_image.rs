@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use container::Ended;
 use kurma::exec_cni::{self, Shown, Tenancy};
-use kurma::plugin::{Direct, Wanted};
+use kurma::plugin::{Direct, PluginSpec};
 use model::Result;
 use netlink::Netns;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::spy::{Spy, in_a_world};
 
 /// Calls a plugin out of the image for a container.
 fn call(spy: &Spy, shown: &Shown, tenancy: Tenancy) -> Result<Ended> {
-    let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
+    let wanted = PluginSpec::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
     let plugin = "echoes".parse().unwrap();
     let limit = Duration::from_secs(20);
     let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use model::{Error, Family, IfName, Result};
-use netlink::nft::{self, Chain, Hook, Place, Policy, Shape, Table, Transaction, Verdict};
+use netlink::nft::{self, Chain, Hook, Policy, RulePosition, Shape, Table, Transaction, Verdict};
 use netlink::{Errno, Socket};
 
 use self::members::Members;
@@ -380,7 +380,7 @@ fn replace(
         return;
     }
     there.iter().for_each(|rule| change.delete_rule(table, chain, rule.handle));
-    wanted.iter().for_each(|rule| change.add_rule(table, chain, Place::Tail, rule));
+    wanted.iter().for_each(|rule| change.add_rule(table, chain, RulePosition::Tail, rule));
 }
 
 /// Makes `FORWARD` jump to Spoke's chain once, and behind Docker's rules and those that isolate networks of
@@ -399,7 +399,7 @@ fn lead_to_ours(change: &mut Transaction, table: Table<'_>, forward: &[&nft::Rul
         return;
     }
     let next = forward.iter().skip(behind).find(|rule| !jumps(rule, OURS));
-    let place = next.map_or(Place::Tail, |next| Place::Before(next.handle));
+    let place = next.map_or(RulePosition::Tail, |next| RulePosition::Before(next.handle));
     change.add_rule(table, FORWARD, place, &lead);
     for there in forward.iter().filter(|rule| jumps(rule, OURS)) {
         change.delete_rule(table, FORWARD, there.handle);

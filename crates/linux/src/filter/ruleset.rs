@@ -2,8 +2,8 @@
 
 use model::{Error, Kind, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, ObjectKind, Place, Policy, Set,
-    Table, Transaction,
+    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, ObjectKind, Policy, RulePosition,
+    Set, Table, Transaction,
 };
 use netlink::{Errno, Failure, Outcome, Socket};
 
@@ -211,7 +211,7 @@ impl Ruleset {
             transaction.add_chain(self.table, name, base.as_ref(), false);
         }
         for (chain, rule) in &self.rules {
-            transaction.add_rule(self.table, chain, Place::Tail, rule);
+            transaction.add_rule(self.table, chain, RulePosition::Tail, rule);
         }
     }
 

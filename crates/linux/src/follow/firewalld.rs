@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use model::Result;
 use netlink::Socket;
-use netlink::nft::{self, AnyRule, AnySet, Decision, Header, RegisterPlace, Step};
+use netlink::nft::{self, AnyRule, AnySet, Decision, Header, Register32, Step};
 
 use super::rules::{Chains, Outcome, Rule, Test, Then, What};
 use super::ufw::product;
@@ -80,7 +80,7 @@ fn refuses(rule: &AnyRule) -> bool {
 
 /// What a register holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Held {
+enum RegisterValue {
     Family,
     Protocol,
     Input,
@@ -90,7 +90,7 @@ enum Held {
     SourcePort,
     Port,
     /// The same with only these bits.
-    Masked(Box<Held>, Vec<u8>),
+    Masked(Box<RegisterValue>, Vec<u8>),
     State,
     Status,
 }
@@ -108,7 +108,7 @@ struct Reader<'a> {
     is_v4: bool,
     sets: &'a [AnySet],
     socket: &'a mut Socket,
-    registers: BTreeMap<usize, Held>,
+    registers: BTreeMap<usize, RegisterValue>,
     /// Of each list one group must hold, whole.
     tests: Vec<Vec<Vec<Test>>>,
     unclear: Option<String>,
@@ -188,7 +188,8 @@ impl<'a> Reader<'a> {
                 match self.registers.get(&from.0).cloned().filter(|_| xor.iter().all(|it| *it == 0))
                 {
                     Some(held) => {
-                        self.registers.insert(into.0, Held::Masked(Box::new(held), mask.clone()));
+                        self.registers
+                            .insert(into.0, RegisterValue::Masked(Box::new(held), mask.clone()));
                         Went::On
                     }
                     None => self.unclear("bitwise"),
@@ -226,8 +227,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether what a register holds is in network order, and so comes before or behind another value.
-    fn is_ordered(&self, at: RegisterPlace) -> bool {
-        use Held::{Destination, Port, Source, SourcePort};
+    fn is_ordered(&self, at: Register32) -> bool {
+        use RegisterValue::{Destination, Port, Source, SourcePort};
         let held = self.registers.get(&at.0);
         matches!(held, Some(Port | SourcePort | Source | Destination))
     }
@@ -235,22 +236,22 @@ impl<'a> Reader<'a> {
     fn load(&mut self, step: &Step) -> Went {
         let (source, destination) = if self.is_v4 { (12, 16) } else { (8, 24) };
         let (held, into) = match step {
-            Step::Meta(15, into) => (Held::Family, into),
-            Step::Meta(16, into) => (Held::Protocol, into),
-            Step::Meta(6, into) => (Held::Input, into),
-            Step::Conntrack(0, _, into) => (Held::State, into),
-            Step::Conntrack(2, _, into) => (Held::Status, into),
+            Step::Meta(15, into) => (RegisterValue::Family, into),
+            Step::Meta(16, into) => (RegisterValue::Protocol, into),
+            Step::Meta(6, into) => (RegisterValue::Input, into),
+            Step::Conntrack(0, _, into) => (RegisterValue::State, into),
+            Step::Conntrack(2, _, into) => (RegisterValue::Status, into),
             Step::Payload { base: Header::Network, offset, into, .. } if *offset == source => {
-                (Held::Source, into)
+                (RegisterValue::Source, into)
             }
             Step::Payload { base: Header::Network, offset, into, .. } if *offset == destination => {
-                (Held::Destination, into)
+                (RegisterValue::Destination, into)
             }
             Step::Payload { base: Header::Transport, offset: 0, length: 2, into } => {
-                (Held::SourcePort, into)
+                (RegisterValue::SourcePort, into)
             }
             Step::Payload { base: Header::Transport, offset: 2, length: 2, into } => {
-                (Held::Port, into)
+                (RegisterValue::Port, into)
             }
             Step::Meta(key, into) => {
                 self.registers.remove(&into.0);
@@ -268,7 +269,7 @@ impl<'a> Reader<'a> {
 
     fn compare(
         &mut self,
-        at: RegisterPlace,
+        at: Register32,
         ranges: &[(Vec<u8>, Vec<u8>)],
         not: bool,
         is_one: bool,
@@ -310,44 +311,48 @@ impl<'a> Reader<'a> {
     }
 
     /// The first packet of a connection to the host's own port is new, and not translated.
-    fn found(&self, held: &Held, ranges: &[(Vec<u8>, Vec<u8>)], is_one: bool) -> Found {
+    fn found(&self, held: &RegisterValue, ranges: &[(Vec<u8>, Vec<u8>)], is_one: bool) -> Found {
         let always = |is: bool| if is { Found::Always } else { Found::Never };
         let any = |what: Option<Vec<What>>| what.map_or(Found::Unclear, Found::Any);
         let has = |value: &[u8]| {
             ranges.iter().any(|(first, last)| first.as_slice() <= value && value <= last.as_slice())
         };
         match held {
-            Held::Family => always(has(&[if self.is_v4 { 2 } else { 10 }])),
-            Held::State => always(has(&NEW.to_ne_bytes())),
-            Held::Status => always(has(&0_u32.to_ne_bytes())),
-            Held::Masked(of, mask) => match of.as_ref() {
-                Held::State => {
+            RegisterValue::Family => always(has(&[if self.is_v4 { 2 } else { 10 }])),
+            RegisterValue::State => always(has(&NEW.to_ne_bytes())),
+            RegisterValue::Status => always(has(&0_u32.to_ne_bytes())),
+            RegisterValue::Masked(of, mask) => match of.as_ref() {
+                RegisterValue::State => {
                     let masked = NEW.to_ne_bytes().into_iter().zip(mask).map(|(a, b)| a & b);
                     always(has(&masked.collect::<Vec<u8>>()))
                 }
-                Held::Status => always(has(&vec![0; mask.len()])),
-                Held::Source | Held::Destination if is_one => {
+                RegisterValue::Status => always(has(&vec![0; mask.len()])),
+                RegisterValue::Source | RegisterValue::Destination if is_one => {
                     any(self.addresses(of, ranges, Some(mask)))
                 }
                 _ => Found::Unclear,
             },
-            Held::Protocol => any(ranges
+            RegisterValue::Protocol => any(ranges
                 .iter()
                 .map(protocols)
                 .collect::<Option<Vec<_>>>()
                 .map(|all| all.concat())),
-            Held::Port => any(ranges.iter().map(|range| ports(range, What::Port)).collect()),
-            Held::SourcePort => {
+            RegisterValue::Port => {
+                any(ranges.iter().map(|range| ports(range, What::Port)).collect())
+            }
+            RegisterValue::SourcePort => {
                 any(ranges.iter().map(|range| ports(range, What::SourcePort)).collect())
             }
-            Held::Input => any(ranges.iter().map(input).collect()),
-            Held::Source | Held::Destination => any(self.addresses(held, ranges, None)),
+            RegisterValue::Input => any(ranges.iter().map(input).collect()),
+            RegisterValue::Source | RegisterValue::Destination => {
+                any(self.addresses(held, ranges, None))
+            }
         }
     }
 
     fn addresses(
         &self,
-        held: &Held,
+        held: &RegisterValue,
         ranges: &[(Vec<u8>, Vec<u8>)],
         mask: Option<&[u8]>,
     ) -> Option<Vec<What>> {
@@ -359,7 +364,7 @@ impl<'a> Reader<'a> {
             }
         };
         let what: fn(IpAddr, IpAddr) -> What = match held {
-            Held::Source => What::Source,
+            RegisterValue::Source => What::Source,
             _ => What::Destination,
         };
         let one = |(first, last): &(Vec<u8>, Vec<u8>)| {

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use model::{IfName, Result};
 use netlink::Socket;
-use netlink::nft::{self, Expression, Family, Place, Table, Transaction, Verdict};
+use netlink::nft::{self, Expression, Family, RulePosition, Table, Transaction, Verdict};
 
 use super::behind::behind;
 use super::table::{BASE, BEHIND, entering};
@@ -42,7 +42,7 @@ pub fn shut(socket: &mut Socket, known: &BTreeSet<IfName>) -> Result<()> {
     transaction.add_chain(SHUT, CHAIN, Some(&BASE), false);
     for mut steps in entering() {
         steps.push(Expression::Verdict(Verdict::Drop));
-        transaction.add_rule(SHUT, CHAIN, Place::Tail, &steps);
+        transaction.add_rule(SHUT, CHAIN, RulePosition::Tail, &steps);
     }
     transaction.commit(socket)?.into_result()
 }

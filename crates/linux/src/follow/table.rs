@@ -26,7 +26,7 @@ use std::net::IpAddr;
 use model::{Error, IfName, Result};
 use netlink::nft::{
     self, Answer, Base, ChainKind, Comment, Conntrack, Expression, Family, Hook, Lookup, Meta,
-    Original, Place, Policy, Set, Shape, Table, Transaction, Verdict,
+    Original, Policy, RulePosition, Set, Shape, Table, Transaction, Verdict,
 };
 use netlink::{Errno, Socket};
 
@@ -109,7 +109,7 @@ fn add(transaction: &mut Transaction, chain: &str, rule: &Steps, to: Option<&str
     if let Some(to) = to {
         steps.push(Expression::Verdict(verdict_to(to)));
     }
-    transaction.add_rule(TABLE, chain, Place::Tail, &steps);
+    transaction.add_rule(TABLE, chain, RulePosition::Tail, &steps);
 }
 
 /// A jump, or what begins with `>`: a goto.

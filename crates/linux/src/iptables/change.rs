@@ -6,7 +6,7 @@ use model::{AttachmentId, IfName, IpNet, Result};
 
 use super::Part;
 use super::rules::{
-    FILTER, FORWARD, NAT, Place, Rule, STAGE_1, STAGE_2, Wanted, Whose, forward_rules,
+    FILTER, FORWARD, NAT, Rule, RulePosition, RuleSet, STAGE_1, STAGE_2, Whose, forward_rules,
     is_routed_rule, masquerade_chain, publish_chain, published_rule,
 };
 use super::saved::{Saved, leads_to, without_comment};
@@ -20,7 +20,7 @@ pub(super) struct Change {
 }
 
 /// Adds what is missing.
-pub(super) fn install(saved: Saved, wanted: &Wanted) -> Result<Change> {
+pub(super) fn install(saved: Saved, wanted: &RuleSet) -> Result<Change> {
     let mut change = Change { saved, ..Change::default() };
     for (table, chain) in &wanted.chains {
         change.create(table, chain);
@@ -85,7 +85,7 @@ pub(super) fn remove_bridge(saved: Saved, bridge: &IfName) -> Change {
 }
 
 /// The first rule that is not there, and that the container needs.
-pub(super) fn missing<'a>(saved: &Saved, wanted: &'a Wanted) -> Option<&'a Rule> {
+pub(super) fn missing<'a>(saved: &Saved, wanted: &'a RuleSet) -> Option<&'a Rule> {
     let mut needed = wanted.rules.iter().filter(|rule| rule.whose != Whose::Added);
     needed.find(|rule| !is_there(saved, rule))
 }
@@ -136,11 +136,11 @@ impl Change {
         let Rule { table, chain, text, place, .. } = rule;
         let held = (chain.clone(), text.clone());
         match place {
-            Place::First => {
+            RulePosition::First => {
                 self.saved.table(table).rules.insert(0, held);
                 self.command(table, format!("-I {chain} 1 {text}"));
             }
-            Place::Last => {
+            RulePosition::Last => {
                 self.saved.table(table).rules.push(held);
                 self.command(table, format!("-A {chain} {text}"));
             }
@@ -161,7 +161,7 @@ impl Change {
     }
 
     /// Whether the chain has, or is reached by, rules that are not wanted, or one twice.
-    fn has_more(&mut self, chain: &str, wanted: &Wanted) -> bool {
+    fn has_more(&mut self, chain: &str, wanted: &RuleSet) -> bool {
         let ours = |of: &str, rule: &str| of == chain || leads_to(rule, chain);
         let wanted = wanted.rules.iter().filter(|rule| ours(&rule.chain, &rule.text)).count();
         let held = &self.saved.table(NAT).rules;

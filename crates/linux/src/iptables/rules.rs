@@ -29,7 +29,7 @@ const MARK_BIT: u8 = 13;
 
 /// Where a rule goes that is not there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RulePosition {
     First,
     Last,
 }
@@ -52,7 +52,7 @@ pub(super) struct Rule {
     pub(super) table: &'static str,
     pub(super) chain: String,
     pub(super) text: String,
-    pub(super) place: Place,
+    pub(super) place: RulePosition,
     pub(super) whose: Whose,
     /// Words that must be in it, where it holds what an administrator wrote, which is not
     /// printed as it was written.
@@ -61,14 +61,14 @@ pub(super) struct Rule {
 
 /// The rules for an attachment in one family, in the order in which they are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RuleSet {
     pub(super) chains: Vec<(&'static str, String)>,
     /// The chain of this attachment only: emptied first, with all jumps to it.
     pub(super) renewed: Option<String>,
     pub(super) rules: Vec<Rule>,
 }
 
-impl Wanted {
+impl RuleSet {
     pub(super) fn of(attachment: &Attachment, family: Family) -> Result<Self> {
         let mut wanted = Self::default();
         let wiring = &attachment.wiring;
@@ -124,7 +124,7 @@ impl Wanted {
         if !is_v4(&to) {
             // What is sent to ::1 cannot leave the loopback device: translated, it would get no answer. So it is
             // refused at once, and clients of localhost take 127.0.0.1.
-            let how = (Place::First, Whose::Added);
+            let how = (RulePosition::First, Whose::Added);
             self.rule(NAT, DNAT, "-d ::1/128 -j RETURN".to_owned(), how);
         }
         let own = publish_chain(id, "DN-");
@@ -315,18 +315,18 @@ impl Wanted {
     }
 
     fn first(&mut self, table: &'static str, chain: &str, text: String) {
-        self.rule(table, chain, text, (Place::First, Whose::Common));
+        self.rule(table, chain, text, (RulePosition::First, Whose::Common));
     }
 
     fn common(&mut self, table: &'static str, chain: &str, text: String) {
-        self.rule(table, chain, text, (Place::Last, Whose::Common));
+        self.rule(table, chain, text, (RulePosition::Last, Whose::Common));
     }
 
     fn last(&mut self, table: &'static str, chain: &str, text: String) {
-        self.rule(table, chain, text, (Place::Last, Whose::Own));
+        self.rule(table, chain, text, (RulePosition::Last, Whose::Own));
     }
 
-    fn rule(&mut self, table: &'static str, chain: &str, text: String, how: (Place, Whose)) {
+    fn rule(&mut self, table: &'static str, chain: &str, text: String, how: (RulePosition, Whose)) {
         let (chain, (place, whose)) = (chain.to_owned(), how);
         self.rules.push(Rule { table, chain, text, place, whose, only: Vec::new() });
     }

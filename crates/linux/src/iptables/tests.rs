@@ -6,7 +6,7 @@ use model::{
 };
 
 use super::change;
-use super::rules::Wanted;
+use super::rules::RuleSet;
 use super::saved::Saved;
 use super::{Part, rules};
 
@@ -51,7 +51,7 @@ fn firewall(ingress: IngressPolicy) -> Firewall {
 }
 
 fn plan(attachment: &Attachment, family: Family, saved: &str) -> String {
-    let wanted = Wanted::of(attachment, family).unwrap();
+    let wanted = RuleSet::of(attachment, family).unwrap();
     change::install(Saved::parse(saved), &wanted).unwrap().render()
 }
 
@@ -130,7 +130,7 @@ fn loopback_of_ipv6_is_not_translated() {
     let commands = plan(&attachment, Family::V6, "");
     assert!(commands.contains(rule), "{commands}");
     let there = printed(&commands.replace(rule, ""));
-    let wanted = Wanted::of(&attachment, Family::V6).unwrap();
+    let wanted = RuleSet::of(&attachment, Family::V6).unwrap();
     assert_eq!(change::missing(&Saved::parse(&there), &wanted), None);
     assert_eq!(plan(&attachment, Family::V6, &there), format!("*nat\n{rule}COMMIT\n"));
     assert_eq!(plan(&attachment, Family::V6, &printed(&commands)), "");
@@ -241,7 +241,7 @@ fn nothing_written_by_others_becomes_a_command() {
         change(&mut bad);
         let mut attachment = attachment.clone();
         attachment.wiring.publish = Some(bad);
-        Wanted::of(&attachment, Family::V4).unwrap_err()
+        RuleSet::of(&attachment, Family::V4).unwrap_err()
     };
     refused(&|bad| bad.iptables.conditions_v4 = vec!["x\nCOMMIT".into()]);
     refused(&|bad| bad.iptables.set_mark_chain = Some("a b".into()));
@@ -251,7 +251,7 @@ fn nothing_written_by_others_becomes_a_command() {
         let mut firewall = firewall(IngressPolicy::SameBridge);
         firewall.bridge = Some(bridge.parse().unwrap());
         attachment.wiring.firewall = Some(firewall);
-        assert!(Wanted::of(&attachment, Family::V4).is_err(), "{bridge}");
+        assert!(RuleSet::of(&attachment, Family::V4).is_err(), "{bridge}");
     }
 }
 
@@ -282,7 +282,7 @@ fn of_a_shared_rule_that_is_there_twice_one_goes() {
 #[test]
 fn the_bridge_of_many_hosts_is_isolated_before_its_first_container() {
     let of = |is_guarded| {
-        let wanted = Wanted::of_bridge(&"sp-front".parse().unwrap(), is_guarded).unwrap();
+        let wanted = RuleSet::of_bridge(&"sp-front".parse().unwrap(), is_guarded).unwrap();
         let change = change::install(Saved::parse(""), &wanted).unwrap();
         (wanted, change.render())
     };

@@ -2,7 +2,7 @@
 
 use model::{
     Attached, Attachment, Bridge, Error, Fact, Family, Gateway, IfName, Interface,
-    InterfaceAddress, IpNet, Link, Network, Place, Result, Route, Runtime,
+    InterfaceAddress, InterfaceNamespace, IpNet, Link, Network, Result, Route, Runtime,
 };
 
 use super::{BridgeFacts, Facts, PeerPlacement, Plan, Step, Veth, port};
@@ -24,10 +24,13 @@ pub(super) fn plan(
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
     let peer_placement = PeerPlacement::of(attachment)?;
     let sandbox = match peer_placement.place {
-        Place::Sandbox => complete(attachment, bridge, &veth.peer, &addresses, &routes)?,
-        Place::Host => Vec::new(),
+        InterfaceNamespace::Sandbox => {
+            complete(attachment, bridge, &veth.peer, &addresses, &routes)?
+        }
+        InterfaceNamespace::Host => Vec::new(),
     };
-    let place = if bridge.port.tap.is_some() { Place::Sandbox } else { peer_placement.place };
+    let place =
+        if bridge.port.tap.is_some() { InterfaceNamespace::Sandbox } else { peer_placement.place };
     let mut interfaces = interfaces(bridge, &veth, bridge_mac, place);
     if bridge.gateway != Gateway::None {
         host.extend(port::gateway(bridge, link, facts)?);
@@ -131,21 +134,21 @@ fn vlan_gateway(bridge: &Bridge, facts: &Facts) -> Result<Option<Interface>> {
     let name = port::gateway_device(bridge)?;
     let there = facts.gateway.as_ref().and_then(|there| there.mac);
     let mac = Some(there.unwrap_or_else(|| bridge_mac(&name)));
-    Ok(Some(Interface { name, mac, mtu: None, place: Place::Host }))
+    Ok(Some(Interface { name, mac, mtu: None, place: InterfaceNamespace::Host }))
 }
 
 fn interfaces(
     bridge: &Bridge,
     veth: &Veth,
     mac: Option<model::Mac>,
-    peer: Place,
+    peer: InterfaceNamespace,
 ) -> Vec<Interface> {
     let interface =
         |name: &model::IfName, mac, place| Interface { name: name.clone(), mac, mtu: None, place };
     let mac = mac.unwrap_or_else(|| bridge_mac(&bridge.name));
     vec![
-        interface(&bridge.name, Some(mac), Place::Host),
-        interface(&veth.host, veth.host_mac, Place::Host),
+        interface(&bridge.name, Some(mac), InterfaceNamespace::Host),
+        interface(&veth.host, veth.host_mac, InterfaceNamespace::Host),
         interface(&veth.peer, Some(veth.peer_mac), peer),
     ]
 }

@@ -1,6 +1,6 @@
 //! A device of the host that the container has for itself.
 
-use model::{Attachment, Device, Error, Fact, Place, Result};
+use model::{Attachment, Device, Error, Fact, InterfaceNamespace, Result};
 
 use super::single::Birth;
 use super::{DeviceFacts, Facts, PeerPlacement, Step};
@@ -11,7 +11,7 @@ pub(super) fn birth(
     peer_placement: &PeerPlacement,
     facts: &Facts,
 ) -> Result<Birth> {
-    if peer_placement.place == Place::Host {
+    if peer_placement.place == InterfaceNamespace::Host {
         return Err(Error::unsupported(format!(
             "{}: a device of the host is moved into its container at once",
             attachment.id

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use model::{
     Attached, Attachment, Error, ExternalInterface, Handoff, IfName, Interface, InterfaceAddress,
-    IpNet, Link, Mac, Place, Result, Route, host_net,
+    InterfaceNamespace, IpNet, Link, Mac, Result, Route, host_net,
 };
 
 use super::route;
@@ -30,33 +30,44 @@ pub(super) fn plan(
         )));
     };
     if attachment.handoff == Handoff::Caller {
-        return Ok(result(attachment, external.source.clone(), there.mac, Place::Host));
+        return Ok(result(
+            attachment,
+            external.source.clone(),
+            there.mac,
+            InterfaceNamespace::Host,
+        ));
     }
     refuse_conflicts(attachment, facts)?;
     let name = name(attachment, external, there, facts)?;
-    let mut plan = result(attachment, name.clone(), link.mac.or(there.mac), Place::Sandbox);
+    let mut plan =
+        result(attachment, name.clone(), link.mac.or(there.mac), InterfaceNamespace::Sandbox);
     plan.host.extend(there.mark.clone().map(|alias| Step::Mark {
         link: there.name.clone(),
         group: Identity::of(&attachment.id).group(),
         alias,
     }));
     match there.place {
-        Place::Host => plan.host.push(Step::Move {
+        InterfaceNamespace::Host => plan.host.push(Step::Move {
             from: there.name.clone(),
             to: name.clone(),
             remembers: false,
         }),
-        Place::Sandbox if there.name != name => {
+        InterfaceNamespace::Sandbox if there.name != name => {
             plan.sandbox.push(Step::Down(there.name.clone()));
             plan.sandbox.push(Step::Rename { from: there.name.clone(), to: name.clone() });
         }
-        Place::Sandbox => {}
+        InterfaceNamespace::Sandbox => {}
     }
     plan.sandbox.extend(complete(attachment, link, &name));
     Ok(plan)
 }
 
-fn result(attachment: &Attachment, name: IfName, mac: Option<Mac>, place: Place) -> Plan {
+fn result(
+    attachment: &Attachment,
+    name: IfName,
+    mac: Option<Mac>,
+    place: InterfaceNamespace,
+) -> Plan {
     let mtu = attachment.wiring.link.as_ref().and_then(|link| link.mtu);
     let here =
         |held: &InterfaceAddress| InterfaceAddress { interface: Some(CONTAINER), ..held.clone() };
@@ -110,7 +121,7 @@ fn name(
             false => Ok(exact.clone()),
         };
     };
-    match there.place == Place::Sandbox && is_numbered(&there.name, prefix) {
+    match there.place == InterfaceNamespace::Sandbox && is_numbered(&there.name, prefix) {
         true => Ok(there.name.clone()),
         false => lowest_free(prefix, &facts.taken),
     }

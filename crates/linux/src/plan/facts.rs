@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{IfName, IpNet, Mac, Place};
+use model::{IfName, InterfaceNamespace, IpNet, Mac};
 
 /// The facts about the host for planning an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct ExternalLink {
     /// Its name where it is.
     pub name: IfName,
     /// Where it is.
-    pub place: Place,
+    pub place: InterfaceNamespace,
     /// Its hardware address.
     pub mac: Option<Mac>,
     /// The alias that it needs to be moved back (`origin_alias.rs`), unless it has it already.
@@ -89,7 +89,7 @@ pub enum DeviceFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
     /// Where the container's end is.
-    pub place: Place,
+    pub place: InterfaceNamespace,
     /// Its hardware address, where that may have to change.
     pub mac: Option<Mac>,
 }

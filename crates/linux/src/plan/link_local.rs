@@ -1,13 +1,13 @@
 //! Addresses that mean something on the interface's own link only, besides those that it is given.
 
-use model::{Attachment, Error, InterfaceAddress, LinkLocal, Place, Result};
+use model::{Attachment, Error, InterfaceAddress, InterfaceNamespace, LinkLocal, Result};
 
 use super::{Plan, Step};
 
 /// Adds them to the plan of the sandbox, behind everything else: they have no routes.
 pub(super) fn add(attachment: &Attachment, plan: &mut Plan) -> Result<()> {
     let Some(first) = attachment.link_local.first() else { return Ok(()) };
-    let inside = |it: &model::Interface| it.place == Place::Sandbox;
+    let inside = |it: &model::Interface| it.place == InterfaceNamespace::Sandbox;
     let place = plan.attached.interfaces.iter().position(inside);
     let interface = place.and_then(|place| plan.attached.interfaces.get(place));
     let Some(device) = interface.map(|interface| interface.name.clone()) else {

@@ -1,6 +1,6 @@
 //! The container's own loopback device.
 
-use model::{Attached, Interface, InterfaceAddress, IpNet, Mac, Place, Result};
+use model::{Attached, Interface, InterfaceAddress, InterfaceNamespace, IpNet, Mac, Result};
 
 use super::{Plan, Step};
 
@@ -10,7 +10,7 @@ pub(super) fn plan() -> Result<Plan> {
         name: name.clone(),
         mac: Some(Mac::new([0; 6])),
         mtu: None,
-        place: Place::Sandbox,
+        place: InterfaceNamespace::Sandbox,
     };
     let address = |address: IpNet| InterfaceAddress { address, gateway: None, interface: Some(0) };
     let localhosts = [

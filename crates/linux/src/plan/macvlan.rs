@@ -1,7 +1,8 @@
 //! A device with a hardware address of its own on the segment of its parent.
 
 use model::{
-    Error, IfName, IpNet, Macvlan, MacvlanMode, NetworkName, Place, Result, Route, host_net,
+    Error, IfName, InterfaceNamespace, IpNet, Macvlan, MacvlanMode, NetworkName, Result, Route,
+    host_net,
 };
 use netlink::DeviceKind;
 
@@ -50,7 +51,7 @@ fn shim(
     if !macvlan.host_access {
         return Ok(Vec::new());
     }
-    if macvlan.mode != MacvlanMode::Bridge || macvlan.parent.place != Place::Host {
+    if macvlan.mode != MacvlanMode::Bridge || macvlan.parent.place != InterfaceNamespace::Host {
         return Err(Error::invalid(format!(
             "network {network}: the host reaches only macvlans of mode bridge on a parent of its own"
         )));

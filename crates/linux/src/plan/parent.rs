@@ -1,6 +1,8 @@
 //! The device below others.
 
-use model::{Error, Fact, IfName, Link, Mtu, NetworkName, Parent, Place, Result, VlanId};
+use model::{
+    Error, Fact, IfName, InterfaceNamespace, Link, Mtu, NetworkName, Parent, Result, VlanId,
+};
 use netlink::DeviceKind;
 
 use super::{ParentFacts, Single, Step};
@@ -75,6 +77,6 @@ pub(super) fn fits(link: &Link, parent: &ParentFacts) -> Result<()> {
 }
 
 /// Where the parent is, with its name.
-pub(super) fn at<'f>(parent: &Parent, there: &'f ParentFacts) -> (&'f IfName, Place) {
+pub(super) fn at<'f>(parent: &Parent, there: &'f ParentFacts) -> (&'f IfName, InterfaceNamespace) {
     (&there.name, parent.place)
 }

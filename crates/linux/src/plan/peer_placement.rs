@@ -1,6 +1,6 @@
 //! Where the container's end of a link is created.
 
-use model::{Attachment, Handoff, IfName, Place, Result};
+use model::{Attachment, Handoff, IfName, InterfaceNamespace, Result};
 
 use super::{Connected, Step};
 use crate::identity::Identity;
@@ -9,7 +9,7 @@ use crate::identity::Identity;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerPlacement {
     pub(crate) name: IfName,
-    pub(crate) place: Place,
+    pub(crate) place: InterfaceNamespace,
 }
 
 impl PeerPlacement {
@@ -17,19 +17,20 @@ impl PeerPlacement {
     /// where the runtime moves and names it.
     pub(crate) fn of(attachment: &Attachment) -> Result<Self> {
         match (attachment.handoff, &attachment.sandbox) {
-            (Handoff::Finish, Some(_)) => {
-                Ok(Self { name: super::device(attachment).clone(), place: Place::Sandbox })
-            }
+            (Handoff::Finish, Some(_)) => Ok(Self {
+                name: super::device(attachment).clone(),
+                place: InterfaceNamespace::Sandbox,
+            }),
             (Handoff::Finish, None) | (Handoff::Caller, _) => {
                 let name = Identity::of(&attachment.id).guest_link()?;
-                Ok(Self { name, place: Place::Host })
+                Ok(Self { name, place: InterfaceNamespace::Host })
             }
         }
     }
 
     /// Brings a link that was made before to its place.
     pub(super) fn bring(&self, there: &Connected, attachment: &Attachment) -> Result<Option<Step>> {
-        if there.place == self.place || self.place == Place::Host {
+        if there.place == self.place || self.place == InterfaceNamespace::Host {
             return Ok(None);
         }
         let from = Identity::of(&attachment.id).guest_link()?;

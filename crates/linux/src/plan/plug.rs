@@ -1,6 +1,8 @@
 //! A pair whose end in the host a third party connects: a switch, or a program.
 
-use model::{Attached, Attachment, Interface, InterfaceAddress, Link, Mac, Place, Plug, Result};
+use model::{
+    Attached, Attachment, Interface, InterfaceAddress, InterfaceNamespace, Link, Mac, Plug, Result,
+};
 
 use super::{Facts, PeerPlacement, Plan, Step, Veth};
 use crate::identity::Identity;
@@ -37,8 +39,8 @@ pub(super) fn plan(
     let mut sandbox = Vec::new();
     let checksums = (!plug.offload).then(|| Step::Checksums(peer_placement.name.clone()));
     match peer_placement.place {
-        Place::Host => host.extend(checksums),
-        Place::Sandbox => {
+        InterfaceNamespace::Host => host.extend(checksums),
+        InterfaceNamespace::Sandbox => {
             sandbox.extend(checksums);
             sandbox.extend(super::complete(
                 attachment,
@@ -71,7 +73,7 @@ fn deaf(plug: &Plug) -> Vec<Step> {
     }
 }
 
-fn interfaces(veth: &Veth, peer: Place) -> Vec<Interface> {
+fn interfaces(veth: &Veth, peer: InterfaceNamespace) -> Vec<Interface> {
     let interface = |name: &model::IfName, mac: Option<Mac>, place| Interface {
         name: name.clone(),
         mac,
@@ -79,7 +81,7 @@ fn interfaces(veth: &Veth, peer: Place) -> Vec<Interface> {
         place,
     };
     vec![
-        interface(&veth.host, veth.host_mac, Place::Host),
+        interface(&veth.host, veth.host_mac, InterfaceNamespace::Host),
         interface(&veth.peer, Some(veth.peer_mac), peer),
     ]
 }

@@ -1,8 +1,8 @@
 //! The host itself at the other end: no shared segment, everything is routed.
 
 use model::{
-    Attached, Attachment, Family, IfName, Interface, InterfaceAddress, IpNet, Ipv6Net, Link, Mac,
-    Place, Result, Route, host_net,
+    Attached, Attachment, Family, IfName, Interface, InterfaceAddress, InterfaceNamespace, IpNet,
+    Ipv6Net, Link, Mac, Result, Route, host_net,
 };
 
 use super::{Facts, PeerPlacement, Plan, Step, Veth};
@@ -31,12 +31,12 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     let interface =
         |name: &IfName, mac, place| Interface { name: name.clone(), mac, mtu: None, place };
     let interfaces = vec![
-        interface(&veth.host, veth.host_mac, Place::Host),
+        interface(&veth.host, veth.host_mac, InterfaceNamespace::Host),
         interface(&veth.peer, Some(veth.peer_mac), peer_placement.place),
     ];
     let sandbox = match peer_placement.place {
-        Place::Sandbox => inside(attachment, &veth.peer, &addresses),
-        Place::Host => Vec::new(),
+        InterfaceNamespace::Sandbox => inside(attachment, &veth.peer, &addresses),
+        InterfaceNamespace::Host => Vec::new(),
     };
     let has_v6 = addresses.iter().any(|held| Family::of(&held.address) == Family::V6);
     let own = has_v6.then(|| Step::Address(veth.host.clone(), link_local(identity.host_mac())));

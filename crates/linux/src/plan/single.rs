@@ -2,8 +2,8 @@
 //! the same for all.
 
 use model::{
-    Attached, Attachment, Error, Interface, InterfaceAddress, Link, LinkKind, Mac, Parent, Place,
-    Result,
+    Attached, Attachment, Error, Interface, InterfaceAddress, InterfaceNamespace, Link, LinkKind,
+    Mac, Parent, Result,
 };
 
 use super::{Connected, Facts, ParentFacts, PeerPlacement, Plan, Step, Tap};
@@ -62,7 +62,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         plan.host.extend(peer_placement.bring(there, attachment)?);
         plan.sandbox.extend(correct(there, birth.mac, &peer_placement));
     }
-    if peer_placement.place == Place::Sandbox && !birth.is_hidden {
+    if peer_placement.place == InterfaceNamespace::Sandbox && !birth.is_hidden {
         plan.sandbox.extend(super::complete(
             attachment,
             &peer_placement.name,
@@ -147,10 +147,10 @@ impl<'a> Bearing<'a> {
     pub(super) fn born(
         &self,
         kind: netlink::DeviceKind,
-        parent: Option<(&model::IfName, Place)>,
+        parent: Option<(&model::IfName, InterfaceNamespace)>,
         mac: Option<Mac>,
     ) -> Birth {
-        let from = parent.map_or(Place::Host, |(_, place)| place);
+        let from = parent.map_or(InterfaceNamespace::Host, |(_, place)| place);
         let single = Single {
             name: self.peer_placement.name.clone(),
             kind,
@@ -158,12 +158,15 @@ impl<'a> Bearing<'a> {
             mac,
             mtu: self.link.mtu,
             group: Identity::of(&self.attachment.id).group(),
-            away: from == Place::Host && self.peer_placement.place == Place::Sandbox,
+            away: from == InterfaceNamespace::Host
+                && self.peer_placement.place == InterfaceNamespace::Sandbox,
             shared: false,
         };
         match from {
-            Place::Host => Birth { host: vec![Step::Single(single)], mac, ..Birth::default() },
-            Place::Sandbox => {
+            InterfaceNamespace::Host => {
+                Birth { host: vec![Step::Single(single)], mac, ..Birth::default() }
+            }
+            InterfaceNamespace::Sandbox => {
                 Birth { sandbox: vec![Step::Single(single)], mac, ..Birth::default() }
             }
         }
@@ -173,5 +176,6 @@ impl<'a> Bearing<'a> {
 /// The hardware address may follow from an address that was chosen after the link was made.
 fn correct(there: &Connected, wanted: Option<Mac>, peer_placement: &PeerPlacement) -> Option<Step> {
     let wanted = wanted.filter(|_| there.mac.is_some() && there.mac != wanted)?;
-    (peer_placement.place == Place::Sandbox).then(|| Step::Mac(peer_placement.name.clone(), wanted))
+    (peer_placement.place == InterfaceNamespace::Sandbox)
+        .then(|| Step::Mac(peer_placement.name.clone(), wanted))
 }

@@ -301,7 +301,10 @@ fn what_the_runtime_completes_has_no_steps_in_the_sandbox() {
     ");
     assert!(plan.attached.routes.is_empty());
     let last = plan.attached.interfaces.last().unwrap();
-    assert_eq!((last.name.as_str(), last.place), ("vetcc636e6306dc", model::Place::Host));
+    assert_eq!(
+        (last.name.as_str(), last.place),
+        ("vetcc636e6306dc", model::InterfaceNamespace::Host)
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use model::{Attachment, Family, InterfaceAddress, Result};
 
 use super::Policy;
-use super::wanted::{self, Wanted, gateway_route};
+use super::wanted::{self, ExpectedElements, gateway_route};
 use crate::filter;
 
 impl Policy {
@@ -22,8 +22,8 @@ impl Policy {
         let both = [Family::V4, Family::V6];
         let (lost, now) = (gateway_route(&lost, &both), gateway_route(now, &both));
         self.deleted.set(true);
-        if let Some(gone) = Wanted::of(&lost)? {
-            let rest = Wanted::of(&now)?.map(|wanted| wanted.elements);
+        if let Some(gone) = ExpectedElements::of(&lost)? {
+            let rest = ExpectedElements::of(&now)?.map(|wanted| wanted.elements);
             let elements = match &rest {
                 Some(rest) => gone.elements.without(rest),
                 None => gone.elements,

@@ -4,7 +4,7 @@ use model::{Attachment, Family, InterfaceAddress, Result};
 
 use super::Policy;
 use super::flows::Stale;
-use super::wanted::{self, Wanted};
+use super::wanted::{self, ExpectedElements};
 use crate::iptables::{Part, Variant, parts_of};
 
 impl Policy {
@@ -31,7 +31,9 @@ impl Policy {
             iptables.remove_parts(&attachment.id, &[Part::Publish], &held)?;
         }
         let none = wanted::gateway_route(attachment, &[]);
-        let (Some(wanted), Some(rest)) = (Wanted::of(attachment)?, Wanted::of(&none)?) else {
+        let (Some(wanted), Some(rest)) =
+            (ExpectedElements::of(attachment)?, ExpectedElements::of(&none)?)
+        else {
             return Ok(());
         };
         let ports = wanted.elements.without(&rest.elements);

@@ -8,7 +8,7 @@ use netlink::Socket;
 use netlink::conntrack::{self, selected::Led};
 
 use super::Policy;
-use super::wanted::{self, Wanted};
+use super::wanted::{self, ExpectedElements};
 use crate::iptables::{Part, Variant};
 use crate::listener;
 
@@ -48,8 +48,8 @@ impl Policy {
         // The ports may be led here in a family that the record does not know.
         let (before, after) =
             (wanted::gateway_route(before, &both), wanted::gateway_route(after, &both));
-        let Some(wanted) = Wanted::of(&before)? else { return Ok(()) };
-        let rest = Wanted::of(&after)?.map(|rest| rest.elements);
+        let Some(wanted) = ExpectedElements::of(&before)? else { return Ok(()) };
+        let rest = ExpectedElements::of(&after)?.map(|rest| rest.elements);
         let elements = match &rest {
             Some(rest) => wanted.elements.without(rest),
             None => wanted.elements,

@@ -8,7 +8,7 @@ use netlink::Socket;
 use netlink::conntrack::{self, Outgoing};
 
 use super::Policy;
-use super::wanted::{self, Wanted};
+use super::wanted::{self, ExpectedElements};
 use crate::subnets;
 
 impl Policy {
@@ -23,7 +23,7 @@ impl Policy {
         self.restore(after)?;
         let both = [Family::V4, Family::V6];
         let (was, is) = (wanted::gateway_route(before, &both), wanted::gateway_route(after, &both));
-        if let (Some(was), Some(is)) = (Wanted::of(&was)?, Wanted::of(&is)?) {
+        if let (Some(was), Some(is)) = (ExpectedElements::of(&was)?, ExpectedElements::of(&is)?) {
             let gone = was.elements.without(&is.elements);
             if !gone.is_empty() {
                 self.deleted.set(true);

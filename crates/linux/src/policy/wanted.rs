@@ -19,12 +19,12 @@ use crate::plan::port::{gateway_device, vlan_of_gateway};
 use crate::subnets::is_default;
 
 /// The elements of an attachment, and the host's interface that leads to it.
-pub(super) struct Wanted {
+pub(super) struct ExpectedElements {
     pub(super) elements: Elements,
     pub(super) behind: Option<IfName>,
 }
 
-impl Wanted {
+impl ExpectedElements {
     /// `None` where nothing of the wiring is in our table.
     pub(super) fn of(attachment: &Attachment) -> Result<Option<Self>> {
         let Some(owner) = owner(attachment)? else { return Ok(None) };

@@ -1,6 +1,8 @@
 //! Comparing a link without an end in the host with what it should be.
 
-use model::{Attachment, Error, Fact, IfName, InterfaceAddress, LinkKind, Parent, Place, Result};
+use model::{
+    Attachment, Error, Fact, IfName, InterfaceAddress, InterfaceNamespace, LinkKind, Parent, Result,
+};
 use netlink::{At, Link, Sharing, Socket};
 
 use super::differs;
@@ -9,7 +11,7 @@ use crate::plan::parent::vlan_device;
 /// The index of the parent in the host; `None` where there is none, or it may change.
 pub(super) fn parent_in_host(attachment: &Attachment) -> Result<Option<u32>> {
     match parent(attachment) {
-        Some(parent) if parent.place == Place::Host => index(parent),
+        Some(parent) if parent.place == InterfaceNamespace::Host => index(parent),
         Some(_) | None => Ok(None),
     }
 }
@@ -125,7 +127,7 @@ pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) 
         return Err(differs(format!("interface {name} is down")).about(Fact::Down(name.clone())));
     }
     let below = match parent(attachment) {
-        Some(parent) if parent.place == Place::Sandbox => index(parent)?,
+        Some(parent) if parent.place == InterfaceNamespace::Sandbox => index(parent)?,
         Some(_) | None => in_host,
     };
     match (below, link.peer) {

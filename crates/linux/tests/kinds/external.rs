@@ -78,7 +78,7 @@ fn it_goes_in_and_comes_back_as_it_was() {
                 name: "web1".parse().unwrap(),
                 mac: Some(MAC.parse().unwrap()),
                 mtu: Mtu::new(1400),
-                place: Place::Sandbox,
+                place: InterfaceNamespace::Sandbox,
             };
             assert_eq!(inside, [wanted]);
             assert_eq!(became.addresses[1].interface, Some(0));
@@ -298,7 +298,7 @@ fn a_runtime_that_moves_it_finds_it_where_it_is() {
         first.runtime = Runtime::Docker;
         let became = linux.attach(&first).unwrap();
         let interface = &became.interfaces[0];
-        assert_eq!((interface.name.as_str(), interface.place), (SOURCE, Place::Host));
+        assert_eq!((interface.name.as_str(), interface.place), (SOURCE, InterfaceNamespace::Host));
         let there = link(&source()).unwrap();
         assert!(there.group == 0 && there.alias.as_deref() == Some("theirs"));
         linux.check(&first, &became).unwrap();

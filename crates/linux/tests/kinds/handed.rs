@@ -21,7 +21,10 @@ fn a_runtime_moves_a_macvlan_itself() {
         let became = linux.attach(&first).unwrap();
         let guest = became.interfaces[0].clone();
         assert_eq!(guest.name, Identity::of(&first.id).guest_link().unwrap());
-        assert_eq!((guest.place, guest.mac), (Place::Host, linux.hardware_address(&first)));
+        assert_eq!(
+            (guest.place, guest.mac),
+            (InterfaceNamespace::Host, linux.hardware_address(&first))
+        );
         assert_eq!(linux.presence(&first), Presence::Doubtful);
         linux.check(&first, &became).unwrap();
         assert_eq!(linux.strays(&|| Ok(vec![first.clone()])).unwrap(), []);

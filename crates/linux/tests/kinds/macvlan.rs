@@ -22,7 +22,10 @@ fn a_macvlan_is_made_in_its_place() {
         linux.attach(&second).unwrap();
 
         let interface = became.interfaces.first().unwrap();
-        assert_eq!((interface.name.as_str(), interface.place), ("eth0", Place::Sandbox));
+        assert_eq!(
+            (interface.name.as_str(), interface.place),
+            ("eth0", InterfaceNamespace::Sandbox)
+        );
         assert_eq!(interface.mac, linux.hardware_address(&first));
         assert_eq!(became.addresses[0].interface, Some(0));
         let shown = one.run("ip -d link show eth0");
@@ -98,7 +101,7 @@ fn a_parent_may_be_in_the_container_or_the_default_route() {
         let _other = lan();
         let linux = Linux::new(Life::Long);
         let one = Container::new();
-        let inside = Parent { place: Place::Sandbox, ..parent("lan1") };
+        let inside = Parent { place: InterfaceNamespace::Sandbox, ..parent("lan1") };
         let inside = LinkKind::Macvlan(macvlan(inside));
         let first = bare("one", inside, "10.77.0.2/24", &one.sandbox);
         assert_eq!(linux.attach(&first).unwrap_err().kind(), Kind::NotFound);
@@ -108,7 +111,7 @@ fn a_parent_may_be_in_the_container_or_the_default_route() {
         linux.check(&first, &became).unwrap();
         linux.detach(&first).unwrap();
 
-        let unnamed = Parent { name: None, place: Place::Host, vlan: None };
+        let unnamed = Parent { name: None, place: InterfaceNamespace::Host, vlan: None };
         let unnamed = LinkKind::Macvlan(macvlan(unnamed));
         let first = bare("one", unnamed, "10.77.0.2/24", &one.sandbox);
         assert_eq!(linux.attach(&first).unwrap_err().kind(), Kind::NotFound);

@@ -22,7 +22,7 @@ pub(crate) fn link(name: &IfName) -> Option<netlink::Link> {
 }
 
 pub(crate) fn parent(name: &str) -> Parent {
-    Parent { name: Some(name.parse().unwrap()), place: Place::Host, vlan: None }
+    Parent { name: Some(name.parse().unwrap()), place: InterfaceNamespace::Host, vlan: None }
 }
 
 pub(crate) fn macvlan(parent: Parent) -> Macvlan {

@@ -8,7 +8,7 @@ use crate::bed::{Container, attachment, bridge, isolated, run};
 use crate::name;
 
 fn kinds() -> Vec<LinkKind> {
-    let parent = Parent { name: Some(name("up0")), place: Place::Host, vlan: None };
+    let parent = Parent { name: Some(name("up0")), place: InterfaceNamespace::Host, vlan: None };
     let macvlan = Macvlan {
         parent,
         mode: MacvlanMode::Bridge,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IfName, Place, VlanId, VlanTag};
+use crate::{IfName, InterfaceNamespace, VlanId, VlanTag};
 
 /// A device that others are made on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,7 +10,7 @@ pub struct Parent {
     /// The device; where none is named, the one of the host's default route.
     pub name: Option<IfName>,
     /// Where it is.
-    pub place: Place,
+    pub place: InterfaceNamespace,
     /// A VLAN of it instead of itself: a device `parent.VLAN` in the host, made when its first
     /// container comes and removed with its network. One that exists already is taken as it is.
     pub vlan: Option<VlanId>,

@@ -6,9 +6,9 @@ use crate::wire::{Attribute, Attributes};
 
 /// A 32-bit register: the first is number 4, as in the kernel, where the verdict stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(pub usize);
+pub struct Register32(pub usize);
 
-impl Place {
+impl Register32 {
     /// How many registers there are, with the room of the verdict.
     pub const COUNT: usize = 20;
 
@@ -98,7 +98,7 @@ pub enum Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Loads what is known about the packet, by `NFT_META_*`.
-    Meta(u32, Place),
+    Meta(u32, Register32),
     /// Loads bytes of a header.
     Payload {
         /// Which.
@@ -108,10 +108,10 @@ pub enum Step {
         /// How many.
         length: usize,
         /// Where to.
-        into: Place,
+        into: Register32,
     },
     /// Loads what is known about the connection, by `NFT_CT_*`; of one direction, where it says so.
-    Conntrack(u32, Option<u8>, Place),
+    Conntrack(u32, Option<u8>, Register32),
     /// Asks the routing tables (`NFT_FIB_RESULT_*`, `NFTA_FIB_F_*`).
     Fib {
         /// What for.
@@ -119,33 +119,33 @@ pub enum Step {
         /// About what.
         flags: u32,
         /// Where to.
-        into: Place,
+        into: Register32,
     },
     /// Keeps some bits and turns others: `(from & mask) ^ xor`.
     Bitwise {
         /// Where from.
-        from: Place,
+        from: Register32,
         /// Where to.
-        into: Place,
+        into: Register32,
         /// Which bits.
         mask: Vec<u8>,
         /// Which of them are turned.
         xor: Vec<u8>,
     },
     /// Turns a number of four bytes from this host's order into the network's, or back.
-    Turned(Place),
+    Turned(Register32),
     /// Compares (`NFT_CMP_*`: equal, unequal, less, at most, more, at least).
-    Compare(Place, u32, Vec<u8>),
+    Compare(Register32, u32, Vec<u8>),
     /// Matches between both; outside where the last is true.
-    Range(Place, Vec<u8>, Vec<u8>, bool),
+    Range(Register32, Vec<u8>, Vec<u8>, bool),
     /// Looks up in a set or map.
     Lookup {
         /// Its name.
         set: String,
         /// Where the key is.
-        key: Place,
+        key: Register32,
         /// Where the value goes, of a map.
-        into: Option<Place>,
+        into: Option<Register32>,
         /// Whether it matches where nothing is found.
         inverted: bool,
     },
@@ -154,10 +154,10 @@ pub enum Step {
         /// The map.
         map: String,
         /// Where the key is.
-        key: Place,
+        key: Register32,
     },
     /// Loads a constant.
-    Constant(Place, Vec<u8>),
+    Constant(Register32, Vec<u8>),
     /// A verdict.
     Decision(Decision),
     /// Refuses with an answer.
@@ -169,16 +169,16 @@ pub enum Step {
         /// `NFPROTO_*`: packets of another family are passed over.
         family: u8,
         /// Where the address is.
-        address: Option<Place>,
+        address: Option<Register32>,
         /// Where the port is.
-        port: Option<Place>,
+        port: Option<Register32>,
     },
     /// Translates the source to the address of the interface.
     Masquerade,
     /// Translates the destination to this host, and to the port in the register.
-    Redirect(Option<Place>),
+    Redirect(Option<Register32>),
     /// Sets the packet's mark.
-    SetMark(Place),
+    SetMark(Register32),
     /// Keeps the packet out of connection tracking.
     NotTracked,
     /// A match of iptables, its revision and structure.
@@ -212,7 +212,7 @@ impl Step {
 
     fn read_known(name: &str, data: &Attributes<'_>) -> Option<Self> {
         let number = |kind| data.find_kind(kind).and_then(|attribute| attribute.be32());
-        let place = |kind| Place::read(data.find_kind(kind));
+        let place = |kind| Register32::read(data.find_kind(kind));
         Some(match name {
             "meta" => match place(1) {
                 Some(into) => Self::Meta(number(2)?, into),
@@ -264,12 +264,12 @@ impl Step {
         };
         let (offset, length) = (number(3)? as usize, number(4)? as usize);
         // Without a register it changes the packet.
-        Some(Self::Payload { base, offset, length, into: Place::read(data.find_kind(1))? })
+        Some(Self::Payload { base, offset, length, into: Register32::read(data.find_kind(1))? })
     }
 
     fn read_comparison(name: &str, data: &Attributes<'_>) -> Option<Self> {
         let number = |kind| data.find_kind(kind).and_then(|attribute| attribute.be32());
-        let place = |kind| Place::read(data.find_kind(kind));
+        let place = |kind| Register32::read(data.find_kind(kind));
         let bytes = |kind| match Datum::read(&data.find_kind(kind)?.nested())? {
             Datum::Bytes(bytes) => Some(bytes),
             Datum::Decision(_) | Datum::Object(_) => None,

@@ -118,8 +118,8 @@ fn everything() -> Transaction {
         Expression::Map { name: "m", key: R, into: R },
         Expression::DestinationNat { family: Family::Ipv4, address: R, port: R.behind(1) },
     ];
-    all.add_rule(TABLE, "base", Place::Tail, &translate);
-    all.add_rule(TABLE, "base", Place::Head, &[Expression::Verdict(Verdict::Jump("other"))]);
+    all.add_rule(TABLE, "base", RulePosition::Tail, &translate);
+    all.add_rule(TABLE, "base", RulePosition::Head, &[Expression::Verdict(Verdict::Jump("other"))]);
     let known = [
         Expression::Conntrack(Conntrack::State, R),
         Expression::Mask(R, number(2)),
@@ -127,7 +127,7 @@ fn everything() -> Transaction {
         Expression::Counter,
         Expression::Verdict(Verdict::Accept),
     ];
-    all.add_rule(TABLE, "other", Place::Tail, &known);
+    all.add_rule(TABLE, "other", RulePosition::Tail, &known);
     let strange = [
         Expression::Meta(Meta::Family, R),
         Expression::Equal(R, Cow::Borrowed(&[10])),
@@ -136,7 +136,7 @@ fn everything() -> Transaction {
         Expression::NotIn("s", R),
         Expression::Verdict(Verdict::Return),
     ];
-    all.add_rule(TABLE, "other", Place::Tail, &strange);
+    all.add_rule(TABLE, "other", RulePosition::Tail, &strange);
     all.add_element(TABLE, "s", &in_set(), "adding to s".to_owned());
     all.add_element(TABLE, "m", &in_map(), "adding to m".to_owned());
     all

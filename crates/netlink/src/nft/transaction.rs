@@ -14,7 +14,7 @@ const ATTEMPTS: usize = 8;
 
 /// Where in its chain a rule is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RulePosition {
     /// Before all others.
     Head,
     /// Before the rule of this handle.
@@ -135,17 +135,17 @@ impl Transaction {
         &mut self,
         table: Table<'_>,
         chain: &str,
-        place: Place,
+        place: RulePosition,
         expressions: &[Expression<'_>],
     ) {
         let flags = match place {
-            Place::Head | Place::Before(_) => CREATE,
-            Place::Tail => CREATE | APPEND,
+            RulePosition::Head | RulePosition::Before(_) => CREATE,
+            RulePosition::Tail => CREATE | APPEND,
         };
         let about = format!("adding a rule to chain {chain} of {table}");
         let mut request = self.request(abi::NEWRULE, flags, table.family, about);
         request.text(abi::RULE_TABLE, table.name).text(abi::RULE_CHAIN, chain);
-        if let Place::Before(handle) = place {
+        if let RulePosition::Before(handle) = place {
             request.be64(abi::RULE_POSITION, handle);
         }
         request.nest(abi::RULE_EXPRESSIONS, |list| {
@@ -330,7 +330,7 @@ mod tests {
     fn a_rule_is_what_nft_sends() {
         let table = Table { family: Family::Inet, name: "t" };
         let mut transaction = Transaction::of_generation(7);
-        transaction.add_rule(table, "c", Place::Tail, &[Expression::Masquerade]);
+        transaction.add_rule(table, "c", RulePosition::Tail, &[Expression::Masquerade]);
         let bytes = transaction.batch.seal(1).to_vec();
         let expected: &[&[u8]] = &[
             &[28, 0, 0, 0, 16, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::Family;
 
 use super::{HOOKS, Info};
-use crate::nft::{AnyChain, AnyRule, Decision, Header, RegisterPlace, Step};
+use crate::nft::{AnyChain, AnyRule, Decision, Header, Register32, Step};
 use crate::wire::array;
 
 /// Where the parts of an entry are, of each family.
@@ -57,7 +57,7 @@ const NOT_PROTOCOL: u8 = 0x40;
 /// Length of `struct xt_entry_match` and of its sibling, without data.
 const PART: usize = 32;
 /// Where conditions are loaded.
-const REGISTER: RegisterPlace = RegisterPlace(4);
+const REGISTER: Register32 = Register32(4);
 /// `NFT_META_IIFNAME`, `_OIFNAME`, `_L4PROTO`.
 const INPUT: u32 = 6;
 const OUTPUT: u32 = 7;

@@ -7,7 +7,7 @@ use engine::port::AddressSpec;
 use model::{Error, Family, IpNet, Nesting, Ownership, ResourceId, Result};
 
 use super::mark::{AUXILIARY_NAME, PortPurpose, auxiliary_mark, make};
-use super::memory::Place;
+use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::allocated::AllocatedPort;
 use crate::api::{FixedIp, NewPort, PortChange, PortResource};
@@ -43,7 +43,7 @@ impl Neutron {
         &self,
         spec: &AddressSpec,
         net: IpNet,
-        place: Option<&Place>,
+        place: Option<&PoolSubnet>,
         address: IpAddr,
     ) -> Result<IpNet> {
         let address = usable(net, address)?;
@@ -118,7 +118,7 @@ impl Neutron {
         }
     }
 
-    fn port_with_address(&self, spec: &AddressSpec, place: &Arc<Place>) -> Result<IpNet> {
+    fn port_with_address(&self, spec: &AddressSpec, place: &Arc<PoolSubnet>) -> Result<IpNet> {
         let subnet = &place.subnet;
         if let Some(address) = spec.address {
             usable(subnet.cidr, address)?;
@@ -144,7 +144,7 @@ impl Neutron {
 
     /// A port that was allocated for the same interface a moment ago: for its other family, or in
     /// an answer that was lost.
-    fn waiting_port(&self, spec: &AddressSpec, place: &Place) -> Option<AllocatedPort> {
+    fn waiting_port(&self, spec: &AddressSpec, place: &PoolSubnet) -> Option<AllocatedPort> {
         let network = &place.subnet.network_id;
         match spec.mac {
             Some(mac) => self.allocated.of_mac(network, mac),
@@ -158,7 +158,7 @@ impl Neutron {
     fn address_of(
         &self,
         spec: &AddressSpec,
-        place: &Place,
+        place: &PoolSubnet,
         allocated: AllocatedPort,
     ) -> Result<Option<IpAddr>> {
         let Some(port) = allocated.waiting else { return Ok(None) };
@@ -194,7 +194,7 @@ impl Neutron {
     }
 
     /// A port that was made ahead of need. Its hardware address and its addresses are what they are.
-    fn ready_port(&self, spec: &AddressSpec, place: &Place) -> Result<Option<PortResource>> {
+    fn ready_port(&self, spec: &AddressSpec, place: &PoolSubnet) -> Result<Option<PortResource>> {
         if self.settings.stock.is_none() {
             return Ok(None);
         }
@@ -209,17 +209,17 @@ impl Neutron {
     }
 
     /// Where ports made ahead of need are used; none where that depends on more than the host.
-    fn stock_place(&self) -> Option<crate::stock::Place> {
+    fn stock_place(&self) -> Option<crate::stock::PortUse> {
         match &self.settings.plugging.nesting {
-            None => Some(crate::stock::Place::Host),
+            None => Some(crate::stock::PortUse::Host),
             Some(Nesting::Macvlan { .. } | Nesting::Ipvlan { .. }) => {
-                Some(crate::stock::Place::Nested)
+                Some(crate::stock::PortUse::Nested)
             }
             Some(Nesting::Trunk { .. }) => None,
         }
     }
 
-    fn new_port_with(&self, spec: &AddressSpec, place: &Place) -> Result<PortResource> {
+    fn new_port_with(&self, spec: &AddressSpec, place: &PoolSubnet) -> Result<PortResource> {
         let mark = PortPurpose::Request.mark(&self.settings.host).to_string();
         let is_nested = self.settings.plugging.nesting.is_some();
         let port = NewPort {
@@ -246,7 +246,7 @@ fn fixed(subnet: &ResourceId, address: Option<IpAddr>) -> FixedIp {
 }
 
 /// The gateway of a subnet that exists. Where it has none, kuryr-libnetwork's answer.
-fn gateway_of(place: &Place, wanted: Option<IpAddr>) -> Result<IpAddr> {
+fn gateway_of(place: &PoolSubnet, wanted: Option<IpAddr>) -> Result<IpAddr> {
     let subnet = &place.subnet;
     match (wanted, subnet.gateway_ip) {
         (Some(wanted), Some(gateway)) if wanted == gateway => Ok(gateway),

@@ -6,7 +6,7 @@ use engine::port::AddressSpec;
 use model::{Error, Ownership, Result};
 
 use super::mark::PortPurpose;
-use super::memory::Place;
+use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::api::{PortResource, Tagged};
 use crate::contract::{self, EXISTING_PORT, Mark};
@@ -28,7 +28,7 @@ impl Neutron {
     pub(super) fn taken(
         &self,
         spec: &AddressSpec,
-        place: &Place,
+        place: &PoolSubnet,
         refusal: Error,
     ) -> Result<(PortResource, Ownership)> {
         let Some(port) = self.holder(spec, place)? else { return Err(refusal) };
@@ -64,7 +64,7 @@ impl Neutron {
         }
     }
 
-    fn holder(&self, spec: &AddressSpec, place: &Place) -> Result<Option<PortResource>> {
+    fn holder(&self, spec: &AddressSpec, place: &PoolSubnet) -> Result<Option<PortResource>> {
         let network = ("network_id", place.subnet.network_id.to_string());
         if let Some(address) = spec.address {
             let filter = [network.clone(), ("fixed_ips", format!("ip_address={address}"))];

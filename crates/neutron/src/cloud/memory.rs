@@ -21,7 +21,7 @@ const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// Where a pool's addresses are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PoolSubnet {
     pub(crate) subnet: SubnetResource,
     /// The subnets of the runtime's network, of either family.
     pub(crate) siblings: BTreeSet<ResourceId>,
@@ -53,7 +53,7 @@ impl Note {
 /// The memory of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    places: Mutex<BTreeMap<ResourceId, (Instant, Arc<Place>)>>,
+    places: Mutex<BTreeMap<ResourceId, (Instant, Arc<PoolSubnet>)>>,
     notes: Mutex<BTreeMap<ResourceId, Note>>,
     /// Subnets that Neutron refused to take from an operator's pool.
     refused: Mutex<BTreeSet<(ResourceId, IpNet)>>,
@@ -64,12 +64,12 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Where the pool's addresses are, if that is known.
-    pub(super) fn place(&self, pool: &ResourceId) -> Option<Arc<Place>> {
+    pub(super) fn place(&self, pool: &ResourceId) -> Option<Arc<PoolSubnet>> {
         lock(&self.places).get(pool).map(|(_, place)| Arc::clone(place))
     }
 
     /// Remembers where the pool's addresses are.
-    pub(super) fn put(&self, pool: ResourceId, place: Place) -> Arc<Place> {
+    pub(super) fn put(&self, pool: ResourceId, place: PoolSubnet) -> Arc<PoolSubnet> {
         let place = Arc::new(place);
         let mut places = lock(&self.places);
         if places.len() >= MOST {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Error, IpNet, ResourceId, Result};
 
 use super::mark::PoolMark;
-use super::memory::Place;
+use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::api::{SubnetPool, SubnetResource};
 use crate::contract;
@@ -16,7 +16,7 @@ pub(super) struct Found {
     /// Its addresses.
     pub(super) net: IpNet,
     /// Where they are; not known before there is a network.
-    pub(super) place: Option<Arc<Place>>,
+    pub(super) place: Option<Arc<PoolSubnet>>,
     /// Whether a network was made of it.
     pub(super) is_used: bool,
 }
@@ -61,14 +61,14 @@ impl Neutron {
     }
 
     /// Of a pool of which a network was made: that and its subnets bear the same tag.
-    fn place_by_use(&self, pool: &SubnetPool, tag: &str) -> Result<Option<Place>> {
+    fn place_by_use(&self, pool: &SubnetPool, tag: &str) -> Result<Option<PoolSubnet>> {
         let subnets = self.api().subnets(&[("tags", tag.to_owned())])?;
         let siblings = subnets.iter().map(|subnet| subnet.id.clone()).collect();
-        Ok(best(subnets, pool).map(|subnet| Place { subnet, siblings }))
+        Ok(best(subnets, pool).map(|subnet| PoolSubnet { subnet, siblings }))
     }
 
     /// Of a pool of a subnet that existed before.
-    fn place_by_tag(&self, pool: &SubnetPool) -> Result<Option<Place>> {
+    fn place_by_tag(&self, pool: &SubnetPool) -> Result<Option<PoolSubnet>> {
         for id in subnets_of(pool) {
             if let Some(subnet) = self.api().subnets(&[("id", id.to_string())])?.pop() {
                 return Ok(Some(alone(subnet)));
@@ -78,7 +78,7 @@ impl Neutron {
     }
 
     /// As kuryr-libnetwork finds it.
-    fn place_by_kuryr(&self, pool: &SubnetPool) -> Result<Option<Place>> {
+    fn place_by_kuryr(&self, pool: &SubnetPool) -> Result<Option<PoolSubnet>> {
         let of_pool = self.api().subnets(&[("subnetpool_id", pool.id.to_string())])?;
         if let Some(subnet) = best(of_pool, pool) {
             return Ok(Some(alone(subnet)));
@@ -118,6 +118,6 @@ fn best(mut subnets: Vec<SubnetResource>, pool: &SubnetPool) -> Option<SubnetRes
     (rank(&best).0 || is_alone && rank(&best).1).then_some(best)
 }
 
-fn alone(subnet: SubnetResource) -> Place {
-    Place { siblings: BTreeSet::from([subnet.id.clone()]), subnet }
+fn alone(subnet: SubnetResource) -> PoolSubnet {
+    PoolSubnet { siblings: BTreeSet::from([subnet.id.clone()]), subnet }
 }

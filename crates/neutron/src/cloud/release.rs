@@ -8,7 +8,7 @@ use model::{Kind, Ownership, ResourceId, Result};
 use super::existing::is_kuryrs;
 use super::live::{Live, in_use};
 use super::mark::PortPurpose;
-use super::memory::Place;
+use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
 use crate::contract::{self, EXISTING_PORT, Mark};
@@ -61,7 +61,7 @@ impl Neutron {
     }
 
     /// Of a port that only Neutron knows.
-    fn end_found(&self, place: &Place, address: IpAddr, live: &Live) -> Result<()> {
+    fn end_found(&self, place: &PoolSubnet, address: IpAddr, live: &Live) -> Result<()> {
         let subnet = &place.subnet;
         let network = ("network_id", subnet.network_id.to_string());
         let filter = [network, ("fixed_ips", format!("ip_address={address}"))];

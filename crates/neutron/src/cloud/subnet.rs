@@ -7,7 +7,7 @@ use engine::port::{CloudNetwork, SubnetPlan};
 use model::{Error, IpNet, ResourceId, ResourceRef, Result};
 
 use super::mark::{PoolMark, make};
-use super::memory::{Note, Place};
+use super::memory::{Note, PoolSubnet};
 use super::network::{Done, Undo};
 use crate::Neutron;
 use crate::api::{AllocationPool, NetworkResource, NewSubnet, SubnetPool, SubnetResource, Tagged};
@@ -193,7 +193,7 @@ impl Neutron {
         all: &[SubnetResource],
     ) {
         let siblings = all.iter().map(|subnet| subnet.id.clone()).collect();
-        self.memory.put(pool.clone(), Place { subnet, siblings });
+        self.memory.put(pool.clone(), PoolSubnet { subnet, siblings });
         self.memory.settle(pool);
     }
 }

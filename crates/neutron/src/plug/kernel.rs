@@ -1,8 +1,8 @@
 //! A port's link in the kernel.
 
 use model::{
-    Binding, Device, DeviceChoice, IfName, Ipvlan, Link, LinkKind, Macvlan, NeutronLink, Parent,
-    Place, Plug, Result, Vif, Vlan,
+    Binding, Device, DeviceChoice, IfName, InterfaceNamespace, Ipvlan, Link, LinkKind, Macvlan,
+    NeutronLink, Parent, Plug, Result, Vif, Vlan,
 };
 
 use super::end_of;
@@ -41,7 +41,7 @@ pub fn kernel_link(_neutron: &NeutronLink, binding: &Binding, link: &Link) -> Re
 }
 
 fn in_host(name: &IfName) -> Parent {
-    Parent { name: Some(name.clone()), place: Place::Host, vlan: None }
+    Parent { name: Some(name.clone()), place: InterfaceNamespace::Host, vlan: None }
 }
 
 #[cfg(test)]

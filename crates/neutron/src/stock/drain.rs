@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::{ResourceId, Result};
 
 use super::make::is_away;
-use super::{KeyDigest, Wanted};
+use super::{KeyDigest, StockDemand};
 use crate::Neutron;
 use crate::api::PortResource;
 
@@ -15,7 +15,7 @@ impl Neutron {
     /// subnets, is deleted. Repeating it is no error.
     pub fn drain_stock(&self, network: &ResourceId) -> Result<usize> {
         let stock_files = self.stock_files();
-        let (own, others): (Vec<Wanted>, Vec<Wanted>) =
+        let (own, others): (Vec<StockDemand>, Vec<StockDemand>) =
             stock_files.wanted()?.into_iter().partition(|wanted| wanted.key.network == *network);
         own.iter().try_for_each(|wanted| stock_files.forget(&wanted.digest))?;
         let others: BTreeSet<KeyDigest> = others.into_iter().map(|wanted| wanted.digest).collect();

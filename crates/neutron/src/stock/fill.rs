@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use model::{Error, Kind, ResourceId, Result};
 
 use super::make::{Done, Made, Task, is_away};
-use super::{KeyDigest, StockFiles, Stored, Wanted};
+use super::{KeyDigest, StockDemand, StockFiles, Stored};
 use crate::Neutron;
 use crate::config::StockSettings;
 use crate::pause::{Pause, Pauses};
@@ -146,7 +146,7 @@ impl Filler<'_> {
     }
 
     /// Deletes the ready ports of kinds that are no longer wanted, also where that has failed before.
-    fn drain(&mut self, forgotten: &[Wanted], round: &mut Round) -> Result<()> {
+    fn drain(&mut self, forgotten: &[StockDemand], round: &mut Round) -> Result<()> {
         let undrained = self.neutron.undrained()?;
         let undrained = undrained.iter().map(|digest| self.neutron.drain_ready(digest));
         let forgotten = forgotten.iter().map(|of| self.neutron.drain_key(&of.digest));
@@ -205,9 +205,9 @@ impl Filler<'_> {
         &mut self,
         facts: &dyn Fn() -> Result<Facts>,
         round: &mut Round,
-    ) -> Result<(Vec<Wanted>, Vec<Wanted>)> {
+    ) -> Result<(Vec<StockDemand>, Vec<StockDemand>)> {
         // A time in the future comes from a clock that was set back.
-        let age = |of: &Wanted| of.last.elapsed().unwrap_or_default();
+        let age = |of: &StockDemand| of.last.elapsed().unwrap_or_default();
         let (idle, settling) = (self.settings.idle, SETTLING.min(self.settings.idle));
         let all = self.stock_files().wanted()?;
         for of in all.iter().filter(|of| age(of) < idle) {
@@ -226,7 +226,7 @@ impl Filler<'_> {
             }
         };
         self.checked = Some(Instant::now());
-        let is_kept = |of: &Wanted| match age(of) {
+        let is_kept = |of: &StockDemand| match age(of) {
             age if age < settling => true,
             age if users.attached.contains(&of.key.network) => age < FORGOTTEN,
             age => users.declared.contains(&of.key.network) && age < idle,
@@ -236,7 +236,7 @@ impl Filler<'_> {
 
     /// Keeps what the project's quota allows: no more than half of what is left, for others need
     /// some too.
-    fn afford(&mut self, missing: &mut Vec<(usize, &Wanted)>, round: &mut Round) {
+    fn afford(&mut self, missing: &mut Vec<(usize, &StockDemand)>, round: &mut Round) {
         let Some((_, first)) = missing.first() else { return };
         let digest = first.digest.clone();
         let Some(project) = &self.project else {
@@ -257,11 +257,11 @@ impl Filler<'_> {
         }
     }
 
-    fn makings(&self, missing: Vec<(usize, &Wanted)>) -> Vec<Task> {
+    fn makings(&self, missing: Vec<(usize, &StockDemand)>) -> Vec<Task> {
         if !self.settings.bulk {
             return missing.into_iter().map(|(_, of)| Task::Make(of.clone(), 1)).collect();
         }
-        let mut counts: BTreeMap<&KeyDigest, (&Wanted, usize)> = BTreeMap::new();
+        let mut counts: BTreeMap<&KeyDigest, (&StockDemand, usize)> = BTreeMap::new();
         for (_, of) in missing {
             counts.entry(&of.digest).or_insert((of, 0)).1 += 1;
         }

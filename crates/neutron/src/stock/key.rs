@@ -15,7 +15,7 @@ const STOCK: &str = "stock-";
 /// Where a port can be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum PortUse {
     /// It is bound to this host.
     Host,
     /// On this host it lends its address to an interface of the instance; it is not bound.
@@ -31,7 +31,7 @@ pub struct StockKey {
     /// This host, as Neutron knows it.
     pub host: String,
     /// Where on it.
-    pub place: Place,
+    pub place: PortUse,
     /// The project, however it was named to us.
     pub project: String,
     /// The network.
@@ -64,7 +64,7 @@ impl StockKey {
     pub(crate) fn port(&self, host: &HostId) -> Result<NewPort> {
         let ip =
             |subnet: &ResourceId| FixedIp { subnet_id: Some(subnet.clone()), ip_address: None };
-        let is_bound = self.place == Place::Host;
+        let is_bound = self.place == PortUse::Host;
         Ok(NewPort {
             name: contract::PORT_NAME.to_owned(),
             network_id: Some(self.network.clone()),
@@ -123,7 +123,7 @@ pub(super) mod tests {
     pub(in super::super) fn key(network: &str) -> StockKey {
         StockKey {
             host: "node".into(),
-            place: Place::Host,
+            place: PortUse::Host,
             project: "p".into(),
             network: network.parse().unwrap(),
             subnets: BTreeSet::new(),
@@ -150,7 +150,7 @@ pub(super) mod tests {
     #[test]
     fn only_ports_of_the_host_are_bound() {
         let host = HostId::try_from("node".to_owned()).unwrap();
-        let trunk = StockKey { place: Place::Trunk("t".parse().unwrap()), ..key("n") };
+        let trunk = StockKey { place: PortUse::Trunk("t".parse().unwrap()), ..key("n") };
         assert_eq!(trunk.port(&host).unwrap().host, None);
         assert_eq!(key("n").port(&host).unwrap().host.as_deref(), Some("node"));
     }

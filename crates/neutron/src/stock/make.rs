@@ -7,7 +7,7 @@ use std::thread;
 
 use model::{Error, Kind, ResourceId, Result};
 
-use super::{KeyDigest, Place, Stored, Wanted};
+use super::{KeyDigest, PortUse, StockDemand, Stored};
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract;
@@ -20,7 +20,7 @@ const UNBOUND: [&str; 2] = ["binding_failed", "unbound"];
 #[derive(Debug)]
 pub(super) enum Task {
     /// Make so many, in one request.
-    Make(Wanted, usize),
+    Make(StockDemand, usize),
     /// Make what came back like new.
     Renew(Stored),
     /// Delete what came back.
@@ -111,7 +111,7 @@ impl Neutron {
         }
     }
 
-    fn make(&self, wanted: &Wanted, count: usize) -> Result<Made> {
+    fn make(&self, wanted: &StockDemand, count: usize) -> Result<Made> {
         let stock_files = self.stock_files();
         let _lock = stock_files.making(&wanted.digest)?;
         if !stock_files.is_wanted(&wanted.digest) {
@@ -135,9 +135,9 @@ impl Neutron {
         failure.map_or(Ok(Made::New(project, count)), Err)
     }
 
-    fn shelve(&self, wanted: &Wanted, mut port: PortResource) -> Result<()> {
+    fn shelve(&self, wanted: &StockDemand, mut port: PortResource) -> Result<()> {
         let vif_type = port.vif_type.as_deref().unwrap_or_default();
-        if wanted.key.place == Place::Host && UNBOUND.contains(&vif_type) {
+        if wanted.key.place == PortUse::Host && UNBOUND.contains(&vif_type) {
             return Err(Error::new(
                 Kind::Kernel,
                 format!(

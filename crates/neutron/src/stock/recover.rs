@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use model::{ResourceId, Result};
 
-use super::{KeyDigest, Place, StockKey, Stored};
+use super::{KeyDigest, PortUse, StockKey, Stored};
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::contract::{self, Mark};
@@ -86,7 +86,7 @@ impl Neutron {
 
     /// Every key that a port could be of.
     fn keys_like(&self, port: &PortResource) -> Vec<StockKey> {
-        let place = if port.host().is_some() { Place::Host } else { Place::Nested };
+        let place = if port.host().is_some() { PortUse::Host } else { PortUse::Nested };
         let groups: BTreeSet<ResourceId> = port.security_groups.iter().cloned().collect();
         let subnets = port.fixed_ips.iter().filter_map(|ip| ip.subnet_id.clone());
         let mut keys = vec![self.stock_key(place, &port.network_id)];

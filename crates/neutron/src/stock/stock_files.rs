@@ -41,7 +41,7 @@ pub(crate) struct Stored {
 
 /// Ports like this are wanted.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct StockDemand {
     pub(crate) key: StockKey,
     pub(crate) digest: KeyDigest,
     /// When one was last wanted.
@@ -124,7 +124,7 @@ impl StockFiles {
     }
 
     /// Everything that is wanted.
-    pub(crate) fn wanted(&self) -> Result<Vec<Wanted>> {
+    pub(crate) fn wanted(&self) -> Result<Vec<StockDemand>> {
         let directory = self.directory.join("wanted");
         let mut wanted = Vec::new();
         for name in names(&directory)? {
@@ -133,7 +133,7 @@ impl StockFiles {
             let last = fs::metadata(&path).and_then(|data| data.modified()).ok();
             match (key, KeyDigest::try_from(name), last) {
                 (Some(key), Ok(digest), Some(last)) if key.digest()? == digest => {
-                    wanted.push(Wanted { key, digest, last });
+                    wanted.push(StockDemand { key, digest, last });
                 }
                 // It vanished meanwhile, or is not Spoke's.
                 _ => drop(remove(&path)?),

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{IfName, IpNet, Mac, Result};
 use netlink::Socket;
 use netlink::nft::{
-    self, Between, Element, Family, Field, Interval, Lookup, Place, Set, Table, Transaction, Tuple,
+    self, Between, Element, Family, Field, Interval, Lookup, RulePosition, Set, Table, Transaction,
+    Tuple,
 };
 
 use crate::guard::is_as_made;
@@ -157,7 +158,9 @@ impl RouteFilter {
             transaction.add_chain(TABLE, name, base.as_ref(), false);
         });
         for (name, _, rules) in &chains {
-            rules.iter().for_each(|rule| transaction.add_rule(TABLE, name, Place::Tail, rule));
+            rules
+                .iter()
+                .for_each(|rule| transaction.add_rule(TABLE, name, RulePosition::Tail, rule));
         }
         for (set, keys) in self.exact() {
             for key in keys {

@@ -1,4 +1,4 @@
-use model::{IngressPolicy, Macvlan, Mtu, Parent, Passage, Place, Reach, VlanId};
+use model::{IngressPolicy, InterfaceNamespace, Macvlan, Mtu, Parent, Passage, Reach, VlanId};
 
 use super::*;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn each_option_is_understood() {
 fn a_parent_makes_a_network_on_the_segment() {
     let parent = |name: Option<&str>, vlan| Parent {
         name: name.map(|name| name.parse().unwrap()),
-        place: Place::Host,
+        place: InterfaceNamespace::Host,
         vlan,
     };
     let bridge = MacvlanMode::Bridge;

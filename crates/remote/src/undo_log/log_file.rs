@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use model::{Error, Result, Timestamp};
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
-use super::{ENDED, Entry, Place, Record, Subject, Undo, UndoLog, VERSION, failed, make};
+use super::{ENDED, Entry, LogDirectory, Record, Subject, Undo, UndoLog, VERSION, failed, make};
 
 /// Distinguishes the drafts of one process.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
@@ -25,7 +25,7 @@ pub(in super::super) struct LogFile {
     undo_log: UndoLog,
     key: String,
     /// Where it is on disk, and its lock; nowhere before it is saved, and once nothing is on it.
-    there: Option<(Place, File)>,
+    there: Option<(LogDirectory, File)>,
     pub(in super::super) record: Record,
 }
 
@@ -46,7 +46,7 @@ impl LogFile {
     pub(super) fn found(
         undo_log: UndoLog,
         key: &str,
-        place: Place,
+        place: LogDirectory,
         lock: File,
         record: Record,
     ) -> Self {
@@ -118,7 +118,8 @@ impl LogFile {
         if self.is_empty() {
             return self.remove();
         }
-        let place = if self.has_pending() { Place::CleanupPending } else { Place::Held };
+        let place =
+            if self.has_pending() { LogDirectory::CleanupPending } else { LogDirectory::Held };
         let directory = self.undo_log.directory.join(place.name());
         let path = directory.join(&self.key);
         if self.is_appended()? {
@@ -151,7 +152,7 @@ impl LogFile {
     }
 
     /// Moved first: pending calls are searched nowhere else.
-    fn append(&mut self, place: Place, directory: &Path, path: &Path) -> Result<()> {
+    fn append(&mut self, place: LogDirectory, directory: &Path, path: &Path) -> Result<()> {
         let text = self.text()?;
         let Some((before, file)) = &mut self.there else { return Ok(()) };
         if *before != place {
@@ -174,7 +175,7 @@ impl LogFile {
         Ok(text)
     }
 
-    fn put_into_place(&self, draft: &Path, place: Place, path: &Path) -> Result<()> {
+    fn put_into_place(&self, draft: &Path, place: LogDirectory, path: &Path) -> Result<()> {
         match self.there {
             None => renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE).map_err(|error| {
                 match io::Error::from(error) {

@@ -13,7 +13,7 @@ use container::{Ended, Ending};
 use host::standard;
 use kurma::config::Sandboxing;
 use kurma::exec_cni::{self, Shown, Tenancy};
-use kurma::plugin::{Direct, Wanted};
+use kurma::plugin::{Direct, PluginSpec};
 use model::{Error, PluginName, Result};
 use netlink::Netns;
 use rustix::process::geteuid;
@@ -40,7 +40,7 @@ const OURS: [&str; 10] = [
 
 /// The properties that a configuration asks for.
 struct Spec {
-    wanted: Wanted,
+    wanted: PluginSpec,
     plugin: PluginName,
     network: String,
     /// The standard input of the image's plugin.
@@ -175,7 +175,7 @@ impl Spec {
             config.insert(key.clone(), value.clone());
         }
         Ok(Self {
-            wanted: Wanted::image(image, keys, sandboxing),
+            wanted: PluginSpec::image(image, keys, sandboxing),
             plugin: name,
             network: text(&fields, "name")?.unwrap_or_default().to_owned(),
             input: Value::Object(config).to_string().into_bytes(),

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::half::Open;
 use super::header::State;
 use super::outline;
-use super::transaction::Held;
+use super::transaction::Locks;
 use super::{Embedded, Reach};
 
 /// In this boot's half, so that it is not synced and a reboot removes it.
@@ -93,7 +93,7 @@ impl Embedded {
     /// meanwhile. A lock file may name a transaction that has moved nothing yet, so it is read
     /// twice under the lock.
     fn renew(&self) -> Result<Vec<u8>> {
-        let moment = |held: &Held<'_>| match (held.open(true), held.sequence(true)) {
+        let moment = |held: &Locks<'_>| match (held.open(true), held.sequence(true)) {
             (Some(durable), Some(sequence)) => start(durable, sequence).map(Some),
             _ => Ok(None),
         };
@@ -135,7 +135,7 @@ impl Embedded {
 
     /// The outlines before a transaction, for [`Embedded::follow`]; complete only where the
     /// transaction changes them.
-    pub(super) fn known_outlines(&self, held: &Held<'_>, changes: &Changes<'_>) -> Option<Known> {
+    pub(super) fn known_outlines(&self, held: &Locks<'_>, changes: &Changes<'_>) -> Option<Known> {
         if !changes.keys().any(|key| key.is_durable()) {
             return None;
         }
@@ -151,7 +151,7 @@ impl Embedded {
     /// leaves a file that is known to be stale.
     pub(super) fn follow(
         &self,
-        held: &Held<'_>,
+        held: &Locks<'_>,
         known: Option<Known>,
         changes: &Changes<'_>,
         revision: Revision,

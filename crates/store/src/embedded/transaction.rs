@@ -11,14 +11,14 @@ use super::header::{self, Header, State, Step};
 use super::{damaged, file, is_hint, path};
 
 /// Both locks, as far as they are needed, and the turn among the threads of this process.
-pub(super) struct Held<'a> {
+pub(super) struct Locks<'a> {
     boot_id: &'a str,
     durable: Option<Locked>,
     boot: Option<Locked>,
     _lock: MutexGuard<'a, ()>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> Locks<'a> {
     /// With the work of a dead process finished, if there was any.
     pub(super) fn settled(
         boot_id: &'a str,

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::flow::{Place, protocol};
+use crate::flow::{FlowAddress, protocol};
 
 /// How a link's packets begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +154,10 @@ impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some([from, to]) = self.addresses {
             let port = |at: usize| self.ports.map(|ports| ports[at]);
-            let (from, to) =
-                (Place { address: from, port: port(0) }, Place { address: to, port: port(1) });
+            let (from, to) = (
+                FlowAddress { address: from, port: port(0) },
+                FlowAddress { address: to, port: port(1) },
+            );
             write!(f, "{from} > {to} ")?;
         }
         match (self.protocol, self.ethertype) {

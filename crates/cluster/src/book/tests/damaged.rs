@@ -16,7 +16,7 @@ fn its_addresses_are_taken_over_when_it_is_gone_only() {
     let (records, network, by) = (damaged(), front(), "web");
     let c = host("c");
     let wanted =
-        Wanted { network: &network, address: [10, 8, 1, 9].into(), host: &c, by, name: None };
+        PinRequest { network: &network, address: [10, 8, 1, 9].into(), host: &c, by, name: None };
     let refused = pin(&records, &wanted, &BTreeSet::new()).unwrap_err();
     assert_eq!(refused.kind(), model::Kind::TryAgain);
     let gone = BTreeSet::from([host("b")]);

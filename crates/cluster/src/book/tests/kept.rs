@@ -30,7 +30,7 @@ fn kept() -> Records {
 
 fn ask_as(records: &Records, name: Option<&OwnerName>, gone: &[&str]) -> Result<Pinning> {
     let (network, me) = (front(), host("a"));
-    let wanted = Wanted { network: &network, address: address(), host: &me, by: "db", name };
+    let wanted = PinRequest { network: &network, address: address(), host: &me, by: "db", name };
     pin(records, &wanted, &gone.iter().map(|name| host(name)).collect::<BTreeSet<_>>())
 }
 

@@ -105,7 +105,8 @@ fn a_host_that_became_a_member_is_one() {
 #[test]
 fn an_address_that_was_given_is_had() {
     let (network, me) = (front(), host("a"));
-    let wanted = Wanted { network: &network, address: address(), host: &me, by: "db", name: None };
+    let wanted =
+        PinRequest { network: &network, address: address(), host: &me, by: "db", name: None };
     let records = losing(cluster());
     assert_eq!(pin(&records, &wanted, &BTreeSet::new()).unwrap(), Pinning::Granted);
     // That it is given back may be heard later than that it is asked for again.
@@ -123,7 +124,8 @@ fn an_address_that_was_given_is_had() {
 #[test]
 fn an_address_that_a_host_has_is_had_while_nothing_is_written() {
     let (network, me) = (front(), host("a"));
-    let wanted = Wanted { network: &network, address: address(), host: &me, by: "db", name: None };
+    let wanted =
+        PinRequest { network: &network, address: address(), host: &me, by: "db", name: None };
     let ask = |records: &Records| pin(records, &wanted, &BTreeSet::new());
     let records = cluster();
     records.is_full.set(true);

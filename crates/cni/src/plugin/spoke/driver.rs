@@ -1,8 +1,8 @@
 //! The field `driver`, and the link that its options describe.
 
 use model::{
-    Gateway, Ipam, Ipvlan, IpvlanMode, LinkKind, Macvlan, MacvlanMode, Parent, Place, Ptp, Result,
-    Space, Vlan, VlanId,
+    Gateway, InterfaceNamespace, Ipam, Ipvlan, IpvlanMode, LinkKind, Macvlan, MacvlanMode, Parent,
+    Ptp, Result, Space, Vlan, VlanId,
 };
 use spec::{Driver, NetworkSpec};
 
@@ -83,7 +83,7 @@ fn macvlan(root: &Object<'_>, answer: &NetworkSpec) -> Result<Macvlan> {
         if macvlan.mode != MacvlanMode::Bridge {
             return Err(node.wrong("but only \"mode\" bridge lets the host and containers talk"));
         }
-        if macvlan.parent.place == Place::Sandbox {
+        if macvlan.parent.place == InterfaceNamespace::Sandbox {
             return Err(node.wrong("but \"linkInContainer\" puts the parent out of its reach"));
         }
     }
@@ -115,7 +115,7 @@ fn parent_of(root: &Object<'_>, vlan: Option<VlanId>) -> Result<Parent> {
     }
     let parent = Parent { name: named.or(parent.name), vlan, ..parent };
     match (parent.place, vlan, root.get("vlan")) {
-        (Place::Sandbox, Some(_), Some(node)) => Err(node
+        (InterfaceNamespace::Sandbox, Some(_), Some(node)) => Err(node
             .wrong("but a VLAN of a parent is made in the host, and \"linkInContainer\" is true")),
         (_, _, _) => Ok(parent),
     }

@@ -1,6 +1,8 @@
 //! Between a result and the model.
 
-use model::{Attached, Attachment, Error, IfName, InterfaceAddress, Mac, Mtu, Place, Result};
+use model::{
+    Attached, Attachment, Error, IfName, InterfaceAddress, InterfaceNamespace, Mac, Mtu, Result,
+};
 
 use super::{Interface, Ip, Success};
 
@@ -12,8 +14,8 @@ impl Success {
             mac: it.mac.map(|mac| mac.to_string()).unwrap_or_default(),
             mtu: it.mtu.map(Mtu::bytes),
             sandbox: match it.place {
-                Place::Host => String::new(),
-                Place::Sandbox => netns.to_owned(),
+                InterfaceNamespace::Host => String::new(),
+                InterfaceNamespace::Sandbox => netns.to_owned(),
             },
             socket_path: String::new(),
             pci_id: String::new(),
@@ -54,8 +56,8 @@ impl Success {
                 mac: mac(interface)?,
                 mtu: interface.mtu.and_then(Mtu::new),
                 place: match interface.sandbox.is_empty() {
-                    true => Place::Host,
-                    false => Place::Sandbox,
+                    true => InterfaceNamespace::Host,
+                    false => InterfaceNamespace::Sandbox,
                 },
             });
         }

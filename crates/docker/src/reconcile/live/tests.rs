@@ -9,7 +9,7 @@ const NET: &str = "10.1.0.0/24";
 /// What the book holds and what was seen, by and by.
 #[derive(Default)]
 struct Case {
-    held: Held,
+    held: DockerRecords,
     snapshot: Snapshot,
 }
 
@@ -195,7 +195,7 @@ fn a_running_container_adds_to_what_lives() {
     };
     let network = |id: &str| Some(id.parse().unwrap());
     add_running(
-        &Held::default(),
+        &DockerRecords::default(),
         &mut live,
         vec![
             (network("listed"), endpoint("e1", "10.1.0.2")),

@@ -122,7 +122,10 @@ fn next_name(members: &[Attachment], place: u16) -> Result<IfName> {
         Phase::Attached(attached) => Some(&attached.interfaces),
         _ => None,
     });
-    let made = made.flatten().filter(|it| it.place == model::Place::Sandbox).map(|it| &it.name);
+    let made = made
+        .flatten()
+        .filter(|it| it.place == model::InterfaceNamespace::Sandbox)
+        .map(|it| &it.name);
     let last = made.chain(members.iter().map(|member| &member.id.ifname)).filter_map(number).max();
     format!("eth{}", last.map_or(0, |last| last.saturating_add(1)).saturating_add(place)).parse()
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netlink::nft::{Header, RegisterPlace, Step};
+use netlink::nft::{Header, Register32, Step};
 use netlink::{Routed, Way};
 
 use super::{Registers, bytes, store};
@@ -103,7 +103,7 @@ pub(super) fn load(
     }
 }
 
-fn put(registers: &mut Registers, into: RegisterPlace, most: usize, loaded: Loaded) -> Tri {
+fn put(registers: &mut Registers, into: Register32, most: usize, loaded: Loaded) -> Tri {
     match loaded {
         Loaded::Nothing => Tri::No,
         Loaded::Unknown => {
@@ -115,7 +115,7 @@ fn put(registers: &mut Registers, into: RegisterPlace, most: usize, loaded: Load
         Loaded::Bytes(found) => {
             for (number, chunk) in found.chunks(4).enumerate() {
                 let known: Option<Vec<u8>> = chunk.iter().copied().collect();
-                let at = RegisterPlace(into.0 + number);
+                let at = Register32(into.0 + number);
                 match known {
                     Some(known) => store(registers, at, &known),
                     None => {
@@ -132,7 +132,7 @@ fn put(registers: &mut Registers, into: RegisterPlace, most: usize, loaded: Load
 
 fn bitwise(
     registers: &mut Registers,
-    (from, into): (RegisterPlace, RegisterPlace),
+    (from, into): (Register32, Register32),
     mask: &[u8],
     xor: &[u8],
 ) {
@@ -150,7 +150,7 @@ fn bitwise(
 }
 
 /// `NFT_CMP_*`.
-fn compare(registers: &Registers, at: RegisterPlace, operator: u32, value: &[u8]) -> Tri {
+fn compare(registers: &Registers, at: Register32, operator: u32, value: &[u8]) -> Tri {
     let Some(there) = bytes(registers, at, value.len()) else { return Tri::Unknown };
     let order = there.as_slice().cmp(value);
     Tri::from(match operator {

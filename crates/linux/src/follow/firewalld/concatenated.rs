@@ -2,22 +2,17 @@
 //! fields stand in registers that follow each other (nft(8), "concatenations").
 
 use model::Result;
-use netlink::nft::{self, AnySet, RegisterPlace};
+use netlink::nft::{self, AnySet, Register32};
 
 use super::super::rules::{Test, What};
-use super::{Found, Held, Reader, Went};
+use super::{Found, Reader, RegisterValue, Went};
 
 /// The length of a register in bytes; each field begins in a new one.
 const REGISTER: usize = 4;
 
 impl Reader<'_> {
     /// The rule holds for what is in the set or, inverted, for what is not.
-    pub(super) fn lookup(
-        &mut self,
-        set: &AnySet,
-        key: RegisterPlace,
-        inverted: bool,
-    ) -> Result<Went> {
+    pub(super) fn lookup(&mut self, set: &AnySet, key: Register32, inverted: bool) -> Result<Went> {
         // Nothing reports that an element has ended: until the next look it would let in who is out.
         let lets_in = if inverted { self.refuses } else { self.accepts };
         if set.has_timeouts && lets_in {
@@ -42,7 +37,7 @@ impl Reader<'_> {
     }
 
     /// What the key is made of, with the length of each field; `None` where that is not known.
-    fn fields(&self, key: RegisterPlace, length: usize) -> Option<Vec<(Held, usize)>> {
+    fn fields(&self, key: Register32, length: usize) -> Option<Vec<(RegisterValue, usize)>> {
         let (mut all, mut place, mut rest) = (Vec::new(), key.0, length);
         while rest > 0 {
             let held = self.registers.get(&place)?;
@@ -59,22 +54,22 @@ impl Reader<'_> {
         Some(all)
     }
 
-    fn width(&self, held: &Held) -> usize {
+    fn width(&self, held: &RegisterValue) -> usize {
         match held {
-            Held::Family | Held::Protocol => 1,
-            Held::Port | Held::SourcePort => 2,
-            Held::State | Held::Status => 4,
-            Held::Input => 16,
-            Held::Source | Held::Destination if self.is_v4 => 4,
-            Held::Source | Held::Destination => 16,
-            Held::Masked(of, _) => self.width(of),
+            RegisterValue::Family | RegisterValue::Protocol => 1,
+            RegisterValue::Port | RegisterValue::SourcePort => 2,
+            RegisterValue::State | RegisterValue::Status => 4,
+            RegisterValue::Input => 16,
+            RegisterValue::Source | RegisterValue::Destination if self.is_v4 => 4,
+            RegisterValue::Source | RegisterValue::Destination => 16,
+            RegisterValue::Masked(of, _) => self.width(of),
         }
     }
 
     /// The conditions of each element; `None` where one is not understood.
     fn elements(
         &self,
-        fields: &[(Held, usize)],
+        fields: &[(RegisterValue, usize)],
         keys: &[(Vec<u8>, Vec<u8>)],
     ) -> Option<Vec<Vec<Test>>> {
         let mut all = Vec::new();

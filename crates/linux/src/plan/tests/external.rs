@@ -31,7 +31,7 @@ fn endpoint(prefix: Option<&str>) -> Attachment {
     made
 }
 
-fn found(name: &str, place: Place, mark: Option<&str>, taken: &[&str]) -> Facts {
+fn found(name: &str, place: InterfaceNamespace, mark: Option<&str>, taken: &[&str]) -> Facts {
     let link = ExternalLink {
         name: name.parse().unwrap(),
         place,
@@ -45,7 +45,7 @@ fn found(name: &str, place: Place, mark: Option<&str>, taken: &[&str]) -> Facts 
 
 #[test]
 fn it_is_marked_moved_and_completed() {
-    let facts = found("plug0", Place::Host, Some("mark"), &["lo", "eth0", "eth2"]);
+    let facts = found("plug0", InterfaceNamespace::Host, Some("mark"), &["lo", "eth0", "eth2"]);
     let plan = attach(&endpoint(Some("eth")), &facts).unwrap();
     insta::assert_snapshot!(lines(&plan), @r#"
     host: mark plug0 "mark"
@@ -68,7 +68,7 @@ fn it_is_marked_moved_and_completed() {
     sandbox: route ::/0 via 2001:db8::1 on eth1 src -
     "#);
     let interface = &plan.attached.interfaces[0];
-    assert_eq!((interface.name.as_str(), interface.place), ("eth1", Place::Sandbox));
+    assert_eq!((interface.name.as_str(), interface.place), ("eth1", InterfaceNamespace::Sandbox));
     assert_eq!(interface.mac, Some("02:42:00:00:00:07".parse().unwrap()));
     let leaving = leave(&endpoint(Some("eth")));
     let wanted = ("10.52.0.0/16".parse().unwrap(), "10.9.0.7".parse().unwrap());
@@ -82,14 +82,14 @@ fn what_was_done_before_is_gone_on_with() {
         let sandbox = plan.sandbox[..last.unwrap()].to_vec();
         lines(&Plan { host: plan.host, sandbox, ..Plan::default() })
     };
-    let marked = found("plug0", Place::Host, None, &[]);
+    let marked = found("plug0", InterfaceNamespace::Host, None, &[]);
     let plan = attach(&endpoint(Some("eth")), &marked).unwrap();
     assert_eq!(first(plan), "host: move plug0 to eth0");
-    let moved = found("plug0", Place::Sandbox, None, &["eth0"]);
+    let moved = found("plug0", InterfaceNamespace::Sandbox, None, &["eth0"]);
     let plan = attach(&endpoint(Some("eth")), &moved).unwrap();
     assert_eq!(first(plan), "sandbox: down plug0\nsandbox: rename plug0 to eth1");
     for name in ["eth7", "eth0"] {
-        let named = found(name, Place::Sandbox, None, &["eth1"]);
+        let named = found(name, InterfaceNamespace::Sandbox, None, &["eth1"]);
         let plan = attach(&endpoint(Some("eth")), &named).unwrap();
         assert_eq!(plan.attached.interfaces[0].name.as_str(), name);
         assert_eq!(first(plan), "");
@@ -98,7 +98,7 @@ fn what_was_done_before_is_gone_on_with() {
 
 #[test]
 fn names_that_cannot_be_are_refused() {
-    let facts = found("plug0", Place::Host, None, &["eth0"]);
+    let facts = found("plug0", InterfaceNamespace::Host, None, &["eth0"]);
     assert_eq!(attach(&endpoint(None), &facts).unwrap_err().kind(), model::Kind::Conflict);
     let long = endpoint(Some("a-name-of-15-by"));
     assert_eq!(attach(&long, &facts).unwrap_err().kind(), model::Kind::Invalid);
@@ -109,7 +109,7 @@ fn names_that_cannot_be_are_refused() {
 #[test]
 fn a_route_of_another_interface_is_in_the_way() {
     let with = |route: &str| {
-        let mut facts = found("plug0", Place::Host, None, &[]);
+        let mut facts = found("plug0", InterfaceNamespace::Host, None, &[]);
         let external = facts.external.as_mut().unwrap();
         external.routes = vec![route.parse().unwrap()];
         attach(&endpoint(Some("eth")), &facts).map_err(|error| error.kind())
@@ -126,10 +126,11 @@ fn a_route_of_another_interface_is_in_the_way() {
 fn a_runtime_moves_it_itself() {
     let mut handed = endpoint(Some("eth"));
     handed.handoff = Handoff::Caller;
-    let plan = attach(&handed, &found("plug0", Place::Host, Some("mark"), &[])).unwrap();
+    let plan =
+        attach(&handed, &found("plug0", InterfaceNamespace::Host, Some("mark"), &[])).unwrap();
     assert_eq!(lines(&plan), "");
     let interface = &plan.attached.interfaces[0];
-    assert_eq!((interface.name.as_str(), interface.place), ("plug0", Place::Host));
+    assert_eq!((interface.name.as_str(), interface.place), ("plug0", InterfaceNamespace::Host));
 }
 
 fn led(families: &[Family]) -> Attachment {
@@ -145,7 +146,7 @@ fn shown(attachment: &Attachment, families: &[Family], there: &[GatewayRoute]) -
 
 #[test]
 fn default_routes_wait_until_it_leads() {
-    let facts = found("plug0", Place::Host, None, &[]);
+    let facts = found("plug0", InterfaceNamespace::Host, None, &[]);
     let defaults = |families: &[Family]| {
         let plan = attach(&led(families), &facts).unwrap();
         let shown = lines(&plan);

@@ -7,7 +7,7 @@ use model::{
 use super::*;
 use crate::identity::{Users, shim_link, shim_mac};
 
-fn parent(place: Place, vlan: Option<u16>) -> Parent {
+fn parent(place: InterfaceNamespace, vlan: Option<u16>) -> Parent {
     Parent { name: "lan0".parse().ok(), place, vlan: vlan.and_then(VlanId::new) }
 }
 
@@ -47,8 +47,8 @@ sandbox: up eth0";
 
 #[test]
 fn each_kind_comes_into_being_in_one_step() {
-    let sandbox = || parent(Place::Sandbox, None);
-    let host = || parent(Place::Host, None);
+    let sandbox = || parent(InterfaceNamespace::Sandbox, None);
+    let host = || parent(InterfaceNamespace::Host, None);
     let id = VlanId::new(7).unwrap();
     let mode = IpvlanMode::L3s;
     let table = [
@@ -98,7 +98,7 @@ fn each_kind_comes_into_being_in_one_step() {
 #[test]
 fn what_shares_its_parents_address_tells_it() {
     let facts = lan0();
-    let host = || parent(Place::Host, None);
+    let host = || parent(InterfaceNamespace::Host, None);
     let passthru = Macvlan { mode: MacvlanMode::Passthru, ..macvlan(host()) };
     let ipvlan = Ipvlan { parent: host(), mode: IpvlanMode::L2 };
     for kind in [LinkKind::Macvlan(passthru), LinkKind::Ipvlan(ipvlan)] {
@@ -137,7 +137,7 @@ host: up lan0.7
 host: alias {users:?} of lan0.7"
     );
     let own = "host: Ipvlan(L2) eth0 on lan0.7 - mtu 1400 in the container";
-    let on_vlan = || kind(parent(Place::Host, Some(7)));
+    let on_vlan = || kind(parent(InterfaceNamespace::Host, Some(7)));
     assert_eq!(planned(on_vlan(), &facts), format!("{made}\n{own}\n{USABLE}"));
 
     // One of ours that knows its user, and one of another program.
@@ -151,7 +151,7 @@ host: alias {users:?} of lan0.7"
 
 #[test]
 fn the_host_reaches_containers_through_a_device_of_its_own() {
-    let kind = Macvlan { host_access: true, ..macvlan(parent(Place::Host, None)) };
+    let kind = Macvlan { host_access: true, ..macvlan(parent(InterfaceNamespace::Host, None)) };
     let network = "front".parse().unwrap();
     let shim = shim_link(&network).unwrap();
     let (mac, plan) = (shim_mac(&network), planned(LinkKind::Macvlan(kind.clone()), &lan0()));
@@ -173,7 +173,8 @@ after: route 10.1.0.2/32 via - on {shim} src 10.1.0.1"
 
 #[test]
 fn a_link_is_made_before_its_addresses() {
-    let mut first = attachment(LinkKind::Macvlan(macvlan(parent(Place::Host, None))), Vec::new());
+    let mut first =
+        attachment(LinkKind::Macvlan(macvlan(parent(InterfaceNamespace::Host, None))), Vec::new());
     first.ipam = Ipam::Dhcp(Dhcp {
         socket: "/run/cni/dhcp.sock".into(),
         request: Vec::new(),
@@ -192,11 +193,11 @@ fn a_link_is_made_before_its_addresses() {
     first.addresses = vec![address("10.1.0.2/24", None)];
     assert_eq!(hardware_address(&first), Some(mac), "it asked as that one");
     let there = |place| Facts { connected: Some(Connected { place, mac: Some(mac) }), ..lan0() };
-    assert_eq!(lines(&attach(&first, &there(Place::Sandbox)).unwrap()), ANNOUNCED);
+    assert_eq!(lines(&attach(&first, &there(InterfaceNamespace::Sandbox)).unwrap()), ANNOUNCED);
 
     // Made before there was a container.
     let guest = Identity::of(&first.id).guest_link().unwrap();
-    let moved = lines(&attach(&first, &there(Place::Host)).unwrap());
+    let moved = lines(&attach(&first, &there(InterfaceNamespace::Host)).unwrap());
     assert_eq!(moved, format!("host: move {guest} to eth0\n{ANNOUNCED}"));
     first.sandbox = None;
     let outside = outside.replace("NAME", guest.as_str());
@@ -209,7 +210,7 @@ fn a_link_is_made_before_its_addresses() {
     first.ipam = Ipam::None;
     first.sandbox = Some(model::Sandbox { path: "/run/netns/web".into(), inode: 1 });
     let other = hardware_address(&first).unwrap();
-    let changed = lines(&attach(&first, &there(Place::Sandbox)).unwrap());
+    let changed = lines(&attach(&first, &there(InterfaceNamespace::Sandbox)).unwrap());
     assert_eq!(changed, format!("sandbox: mac {other} of eth0\n{USABLE}"));
 }
 
@@ -224,7 +225,7 @@ fn nothing_made_on_the_host_takes_router_advertisements() {
         (below.name, below.base) = ("lan0.7".parse().unwrap(), "lan0".parse().ok());
         facts
     };
-    let on_vlan = || parent(Place::Host, Some(7));
+    let on_vlan = || parent(InterfaceNamespace::Host, Some(7));
     let vlans = model::Vlans { untagged: vlan, ..model::Vlans::default() };
     let port = model::BridgePort { vlans, ..model::BridgePort::default() };
     let on_bridge = |port| match bridge(Gateway::Address) {

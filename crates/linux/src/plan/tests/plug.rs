@@ -61,7 +61,7 @@ fn checksums_are_made_before_a_runtime_moves_it() {
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/drop_unicast_in_l2_multicast = 1
     host: checksums made by vetcc636e6306dc's sender
     ");
-    let there = Connected { place: Place::Host, mac: None };
+    let there = Connected { place: InterfaceNamespace::Host, mac: None };
     handed.handoff = Handoff::Finish;
     let facts = Facts { connected: Some(there), ..Facts::default() };
     insta::assert_snapshot!(lines(&attach(&handed, &facts).unwrap()), @r"

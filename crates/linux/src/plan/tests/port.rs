@@ -16,7 +16,7 @@ fn a_vlans_gateway_is_a_device_of_its_own() {
     let wanted = attachment(in_vlans(Gateway::Address, untagged), addresses);
     let plan = attach(&wanted, &Facts::default()).unwrap();
     let named = plan.attached.interfaces.last().unwrap();
-    assert_eq!((named.name.as_str(), named.place), ("cni0.10", Place::Host));
+    assert_eq!((named.name.as_str(), named.place), ("cni0.10", InterfaceNamespace::Host));
     insta::assert_snapshot!(lines(&plan), @r"
     host: bridge cni0 16:d5:c9:f9:b7:b0 mtu 1400
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
@@ -135,7 +135,7 @@ fn a_machine_has_a_tap_device() {
     }
     assert!(plan.sandbox.is_empty() && !shown.contains("veth veth"), "{shown}");
     let inside = plan.attached.interfaces.last().unwrap();
-    assert_eq!((inside.name.as_str(), inside.place), ("eth0", Place::Sandbox));
+    assert_eq!((inside.name.as_str(), inside.place), ("eth0", InterfaceNamespace::Sandbox));
     assert_eq!(inside.mac, hardware_address(&machine));
     assert_ne!(inside.mac, Some(Identity::of(&machine.id).host_mac()));
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::super::tests::read as read_all;
 use super::*;
-use model::{Parent, Place};
+use model::{InterfaceNamespace, Parent};
 use spec::DefaultRoute;
 
 fn read_kind(texts: &[(&str, &str)]) -> Result<KindOptions> {
@@ -21,7 +21,7 @@ fn macvlan_of(texts: &[(&str, &str)]) -> Macvlan {
 
 fn parent_of(texts: &[(&str, &str)]) -> (Option<String>, Option<u16>) {
     let Parent { name, place, vlan } = macvlan_of(texts).parent;
-    assert_eq!(place, Place::Host);
+    assert_eq!(place, InterfaceNamespace::Host);
     (name.map(|name| name.to_string()), vlan.map(VlanId::number))
 }
 
