@@ -247,15 +247,11 @@ impl Driver for Linux {
 
     fn status(&self, network: &Network) -> Result<()> {
         let Some(link) = &network.wiring.link else { return Ok(()) };
+        use InterfaceNamespace::Sandbox;
         let mut socket = Socket::route()?;
         match &link.kind {
             // The links in a container are unknown before the container exists.
-            kind if kind
-                .parent()
-                .is_some_and(|parent| parent.place == InterfaceNamespace::Sandbox) =>
-            {
-                Ok(())
-            }
+            kind if kind.parent().is_some_and(|parent| parent.place == Sandbox) => Ok(()),
             LinkKind::Device(device) => device::is_there(device, &mut socket),
             kind => facts::of_network(&network.name, kind, None, &mut socket).map(|_| ()),
         }

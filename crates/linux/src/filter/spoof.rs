@@ -65,7 +65,7 @@ const SUBNETS: [Set<'static>; 2] = [
     Set { lookup: Lookup::Ranges, ..set("subnets4", &[Field::Mark, Field::Ipv4]) },
     Set { lookup: Lookup::Ranges, ..set("subnets6", &[Field::Mark, Field::Ipv6]) },
 ];
-/// Ports, and addresses there of nobody that they have sent to.
+/// Ports, and the addresses of no container there that they have sent to.
 const SOUGHT: [Set<'static>; 2] = [
     Set { lookup: Lookup::Counting, ..set("sought4", &[Field::Interface, Field::Ipv4]) },
     Set { lookup: Lookup::Counting, ..set("sought6", &[Field::Interface, Field::Ipv6]) },
@@ -101,7 +101,7 @@ pub(crate) struct Sender {
     pub(crate) of_link: Vec<IpAddr>,
     /// The host's addresses there.
     pub(crate) gateways: Vec<IpAddr>,
-    /// The subnets in which this host looks for what is sent to it for somebody there.
+    /// The subnets in which this host looks for the destination of what is sent to it.
     pub(crate) subnets: Vec<IpNet>,
     /// Whether it sends packets from its own addresses only.
     pub(crate) bound: Bound,

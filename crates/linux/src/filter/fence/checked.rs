@@ -49,8 +49,8 @@ impl Checked {
         Ok(true)
     }
 
-    /// The caller has changed the ruleset of this generation, and nothing of the checks: whoever changed it before did
-    /// so by another generation, and the next one is the caller's.
+    /// The caller has changed the ruleset of this generation, and nothing of the checks. Another program's change made an
+    /// earlier generation; the next one is the caller's.
     pub fn changed(&mut self, generation: u32) {
         let next = generation.checked_add(1).unwrap_or(1);
         for seen in self.bridges.values_mut().filter(|seen| seen.generation == generation) {

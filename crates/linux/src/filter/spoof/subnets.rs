@@ -1,4 +1,4 @@
-//! The subnets of segments. What a container sends to this host for an address there that nobody has makes this host
+//! The subnets of segments. What a container sends to this host for an address there that no container has makes this host
 //! look for it. All containers of a segment share them, and networks of one bridge may have subnets in each other.
 
 use model::{Family, IfName, IpNet, Result};
