@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::mapped::Mapped;
 use super::ports::{self, PublishedView};
 use super::table::Table;
-use super::titles::Titles;
+use super::titles::{Named, Titles};
 use crate::answer::{Answer, sentence};
 use crate::args::firewall::FirewallCommand;
 use crate::context::HostContext;
@@ -142,6 +142,8 @@ struct PortView {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct RouteView {
     network: String,
+    /// What the runtime of its containers calls it.
+    title: Option<String>,
     /// `everybody`, or the interfaces by which they come.
     from: Vec<String>,
     /// `published` ports, or `everything`.
@@ -151,15 +153,16 @@ struct RouteView {
 fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let records = engine.records.attachments()?;
-    let mapped = Mapped::ask_all(&engine.records.aliases()?, host_context);
+    let aliases = engine.records.aliases()?;
+    let mapped = Mapped::ask_all(&aliases, host_context);
     let kept = place(host_context)?.kept()?;
     let mut socket = Socket::netfilter()?;
     let seen = seen::all(kept.as_ref(), &host_context.root, &mut socket)?;
     let withdrawn = follow::is_shut(&mut socket)?;
     let follow = kept.map(|kept| kept.follow);
-    let titles = Titles::of(&engine.records.networks()?);
+    let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let mut published = ports::all(&records, &mapped);
-    published.iter_mut().for_each(|port| titles.put(&mut port.network));
+    published.iter_mut().for_each(|port| titles.complete(port.named()));
     published.extend(ports::beside(&mapped));
     published.sort();
     let ports: Vec<PortView> =
@@ -239,20 +242,23 @@ fn routes(records: &[Attachment], titles: &Titles) -> Vec<RouteView> {
         .iter()
         .filter(|record| matches!(record.phase, Phase::Attached(_)))
         .filter_map(|record| {
-            let network = titles.called(record.network());
+            let (mut network, mut title) = (record.network().to_string(), None);
+            let runtime = &record.runtime.to_string();
+            titles.complete(Named { network: &mut network, title: &mut title, runtime });
             let everybody = || vec!["everybody".to_owned()];
             let wiring = &record.wiring;
             let is_direct = [Family::V4, Family::V6].into_iter().any(|it| wiring.is_direct(it));
             let kind = &wiring.link.as_ref()?.kind;
             match wiring.passage() {
                 _ if is_direct && !matches!(kind, LinkKind::Neutron(_)) => {
-                    Some(RouteView { network, from: everybody(), what: "everything" })
+                    Some(RouteView { network, title, from: everybody(), what: "everything" })
                 }
                 Passage::Everybody | Passage::EverybodyOf(_) => {
-                    Some(RouteView { network, from: everybody(), what: "published ports" })
+                    Some(RouteView { network, title, from: everybody(), what: "published ports" })
                 }
                 Passage::Trusted(names) => Some(RouteView {
                     network,
+                    title,
                     from: names.iter().map(ToString::to_string).collect(),
                     what: "published ports",
                 }),
@@ -280,7 +286,7 @@ fn text(view: &StatusView) -> String {
             port.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
             port.name.clone(),
             port.runtime.clone(),
-            port.network.clone(),
+            port.network().to_owned(),
             port.reach.to_owned(),
         ];
         let allowed = |name: &String| row.allowed.get(name).map(|all| allowed::text(all));
@@ -290,7 +296,8 @@ fn text(view: &StatusView) -> String {
     }
     let mut lines = table.text();
     for route in &view.routes {
-        let (network, from) = (&route.network, route.from.join(", "));
+        let network = route.title.as_ref().unwrap_or(&route.network);
+        let from = route.from.join(", ");
         lines += &format!("{network}: {} reached by routes, from {from}\n", route.what);
     }
     for firewall in &view.firewalls {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::args::LimitArgs;
 use super::container::{Called, attachments, shown, waiting};
 use super::table::Table;
-use super::titles::entitle;
+use super::titles::{Named, entitle};
 use super::traffic::unit::short;
 use crate::answer::Answer;
 use crate::context::HostContext;
@@ -21,6 +21,8 @@ struct LimitView {
     name: String,
     runtime: String,
     network: String,
+    /// What its runtime calls the network.
+    title: Option<String>,
     /// Bits per second that it may receive; null: unlimited.
     ingress: Option<u64>,
     /// Bits per second that it may send; null: unlimited.
@@ -35,6 +37,12 @@ struct LimitView {
     added: bool,
     /// `set`, or `waiting` for the container.
     state: &'static str,
+}
+
+impl LimitView {
+    fn named(&mut self) -> Named<'_> {
+        Named { network: &mut self.network, title: &mut self.title, runtime: &self.runtime }
+    }
 }
 
 pub(super) fn run(
@@ -137,7 +145,7 @@ fn ls(
             rows.push(LimitView { used, ..waiting_limits(amendment, limits) });
         }
     }
-    entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.network)?;
+    entitle(&engine, wanted.network.as_ref(), &mut rows, LimitView::named)?;
     rows.sort();
     let name = |row: &LimitView| row.name.clone();
     Ok(Answer::text(list(output, &wanted.listing, &rows, Shown { name: &name, table: &table })?))
@@ -173,6 +181,7 @@ fn view(
         name,
         runtime: runtime.to_string(),
         network: network.to_string(),
+        title: None,
         ingress: limits.ingress.map(|rate| rate.rate),
         egress: limits.egress.map(|rate| rate.rate),
         quota: limits.quota.map(|quota| quota.bytes),
@@ -202,7 +211,7 @@ fn table(rows: &[LimitView]) -> Table {
         table.row([
             row.name.clone(),
             row.runtime.clone(),
-            row.network.clone(),
+            row.title.as_ref().unwrap_or(&row.network).clone(),
             bits(row.ingress),
             bits(row.egress),
             row.used.map_or_else(|| "-".to_owned(), short),

@@ -119,7 +119,7 @@ fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result
         false => Mapped::ask(&aliases, host_context),
     };
     let mut rows = rows(&records, &kept, &mapped);
-    entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.port.network)?;
+    entitle(&engine, wanted.network.as_ref(), &mut rows, |row| row.port.named())?;
     rows.extend(ports::beside(&mapped).map(|port| PortRow { port, state: "published" }));
     rows.sort();
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.port.labels)));
@@ -157,6 +157,7 @@ fn waiting_port(amendment: &Amendment, map: &PortMap) -> PublishedView {
         container: String::new(),
         runtime: amendment.runtime.to_string(),
         network: amendment.network.to_string(),
+        title: None,
         labels: BTreeMap::new(),
         backend: "",
         is_beside: false,
@@ -186,9 +187,9 @@ fn table(rows: &[PortRow], no_trunc: bool) -> Table {
             port.reach.to_owned(),
             by.to_owned(),
             (*state).to_owned(),
-            port.title(no_trunc),
+            port.holder(no_trunc),
             port.runtime.clone(),
-            port.network.clone(),
+            port.network().to_owned(),
         ]);
     }
     table

@@ -11,7 +11,7 @@ use super::args::PortsArgs;
 use super::mapped::Mapped;
 use super::ps::shortened;
 use super::table::Table;
-use super::titles::entitle;
+use super::titles::{Named, entitle};
 use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
 use crate::answer::Answer;
@@ -21,6 +21,9 @@ use crate::output::{Output, Shown, list};
 /// The publisher of ports that Docker maps by itself.
 pub(super) const BY_DOCKER: &str = "docker";
 
+/// Where Docker maps to an address that only it knows.
+const UNKNOWN: &str = "?";
+
 /// A published port and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct PublishedView {
@@ -29,7 +32,8 @@ pub(super) struct PublishedView {
     /// The host's address; null: all of them.
     pub(super) host_ip: Option<String>,
     pub(super) container_port: u16,
-    /// The container's address of the same family; null where Docker maps to one of its own.
+    /// The container's address of the same family, or to which Docker's proxy leads; null where Docker maps to one of
+    /// its own.
     pub(super) container_ip: Option<String>,
     /// Of each family the address that it leads to.
     pub(super) container_ips: Vec<String>,
@@ -41,6 +45,8 @@ pub(super) struct PublishedView {
     pub(super) container: String,
     pub(super) runtime: String,
     pub(super) network: String,
+    /// What its runtime calls the network.
+    pub(super) title: Option<String>,
     /// The user's labels of the container.
     pub(super) labels: BTreeMap<String, String>,
     /// The publisher: `nftables` and `iptables` are Spoke's, `plugin` is the network's Docker
@@ -59,7 +65,7 @@ impl PublishedView {
 
     /// Where it leads to.
     pub(super) fn target(&self) -> String {
-        self.at(self.container_ip.as_deref().unwrap_or_default())
+        self.at(self.container_ip.as_deref().unwrap_or(UNKNOWN))
     }
 
     /// All of that, one of each family.
@@ -71,11 +77,21 @@ impl PublishedView {
     }
 
     /// The container's name; an id shortened, unless it is wanted whole.
-    pub(super) fn title(&self, no_trunc: bool) -> String {
+    pub(super) fn holder(&self, no_trunc: bool) -> String {
         match self.name == self.container {
             true => shortened(&self.name, no_trunc),
             false => self.name.clone(),
         }
+    }
+
+    /// What people call its network.
+    pub(super) fn network(&self) -> &str {
+        self.title.as_ref().unwrap_or(&self.network)
+    }
+
+    /// What is said of its network.
+    pub(super) fn named(&mut self) -> Named<'_> {
+        Named { network: &mut self.network, title: &mut self.title, runtime: &self.runtime }
     }
 
     fn at(&self, address: &str) -> String {
@@ -99,7 +115,7 @@ pub(super) fn run(
         Some(_) => Mapped::ask(&aliases, host_context),
     };
     let mut rows = all(&records, &mapped);
-    entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.network)?;
+    entitle(&engine, wanted.network.as_ref(), &mut rows, PublishedView::named)?;
     rows.extend(beside(&mapped));
     rows.sort();
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.labels)));
@@ -129,7 +145,12 @@ pub(super) fn beside(mapped: &Mapped) -> impl Iterator<Item = PublishedView> {
             endpoint.name.as_ref().map_or_else(|| endpoint.id.to_string(), ToString::to_string);
         let network = its.network.as_ref().map(ToString::to_string).unwrap_or_default();
         its.ports.iter().map(move |map| {
-            let targets = targets(map, endpoint.addresses.iter().copied());
+            let addresses = || endpoint.addresses.iter().copied();
+            let mut targets = targets(map, addresses());
+            if targets.is_empty() {
+                // Docker's proxy takes IPv6 to the address of IPv4.
+                targets.extend(addresses().next().map(|address| address.to_string()));
+            }
             PublishedView {
                 host_port: map.host_port.get(),
                 protocol: map.protocol.to_string(),
@@ -143,6 +164,7 @@ pub(super) fn beside(mapped: &Mapped) -> impl Iterator<Item = PublishedView> {
                 container: endpoint.id.to_string(),
                 runtime: Runtime::Docker.to_string(),
                 network: network.clone(),
+                title: None,
                 labels: BTreeMap::new(),
                 backend: BY_DOCKER,
                 is_beside: true,
@@ -202,6 +224,7 @@ fn view(
         container: record.id.container.to_string(),
         runtime: record.runtime.to_string(),
         network: record.id.network.to_string(),
+        title: None,
         labels: labels.clone(),
         backend: match by {
             By::Spoke(_) if record.is_published_by_plugin() => "plugin",
@@ -240,9 +263,9 @@ fn table(rows: &[PublishedView], no_trunc: bool) -> Table {
             row.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
             row.target(),
             row.reach.to_owned(),
-            row.title(no_trunc),
+            row.holder(no_trunc),
             row.runtime.clone(),
-            row.network.clone(),
+            row.network().to_owned(),
         ]);
     }
     table

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use host::time::ago;
 use linux::meter;
 use model::{
-    Alias, Attachment, AttachmentId, ContainerId, Error, IfName, Layer, LinkKind, NetworkName,
-    Result, Timestamp,
+    Attachment, AttachmentId, ContainerId, Error, IfName, Layer, LinkKind, NetworkName, Result,
+    Timestamp,
 };
 
 use super::args::PsArgs;
 use super::mapped::Mapped;
 use super::table::Table;
-use super::titles::Titles;
+use super::titles::{Named, Titles};
 use super::view::{AttachmentView, PortView};
 use crate::answer::Answer;
 use crate::context::HostContext;
@@ -33,18 +33,18 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
         Ok(network) => &network.name,
         Err(_) => *name,
     });
-    let titles = Titles::of(&engine.records.networks()?);
+    let aliases = engine.records.aliases()?;
+    let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let mut rows = rows(&records, network);
     if let (Some((_, Err(error))), true) = (&meant, rows.is_empty()) {
         return Err(Error::new(error.kind(), error.to_string()));
     }
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
-    let aliases = engine.records.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
     if output != Output::Table || wanted.listing.format.is_some() {
         name_interfaces(&mut rows, &records);
     }
-    complete(&mut rows, &aliases, &mapped, &titles);
+    complete(&mut rows, &mapped, &titles);
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| name(row, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, host_context.now);
@@ -53,38 +53,18 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
 }
 
 /// A row for each of these attachments.
-pub(super) fn all(
-    records: &[Attachment],
-    aliases: &[Alias],
-    mapped: &Mapped,
-    titles: &Titles,
-) -> Vec<AttachmentView> {
+pub(super) fn all(records: &[Attachment], mapped: &Mapped, titles: &Titles) -> Vec<AttachmentView> {
     let mut rows = rows(records, None);
-    complete(&mut rows, aliases, mapped, titles);
+    complete(&mut rows, mapped, titles);
     rows
 }
 
 /// Adds what others know: what networks are called, here and by runtimes, the ports that Docker maps.
-fn complete(rows: &mut [AttachmentView], aliases: &[Alias], mapped: &Mapped, titles: &Titles) {
-    entitle(rows, aliases);
+fn complete(rows: &mut [AttachmentView], mapped: &Mapped, titles: &Titles) {
     for row in rows {
         row.add_ports(mapped);
-        titles.put(&mut row.network);
-    }
-}
-
-/// Says what each row's runtime calls its network.
-fn entitle(rows: &mut [AttachmentView], aliases: &[Alias]) {
-    let mut titles = BTreeMap::new();
-    for alias in aliases {
-        if let Some(title) = &alias.title {
-            let whose = (alias.network.as_str(), alias.runtime.to_string());
-            titles.entry(whose).or_insert(title);
-        }
-    }
-    for row in rows {
-        let whose = (row.network.as_str(), row.runtime.clone());
-        row.title = titles.get(&whose).map(ToString::to_string);
+        let (network, title) = (&mut row.network, &mut row.title);
+        titles.complete(Named { network, title, runtime: &row.runtime });
     }
 }
 

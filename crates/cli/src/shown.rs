@@ -103,8 +103,8 @@ impl Book {
     }
 
     fn attachments(&self, host_context: &HostContext) -> Vec<page::shown::Attachment> {
-        let titles = Titles::of(&self.networks);
-        let rows = ps::all(&self.records, &self.aliases, &self.mapped, &titles);
+        let titles = Titles::of(&self.networks).with(&self.aliases);
+        let rows = ps::all(&self.records, &self.mapped, &titles);
         rows.into_iter().map(|row| containers::attachment(row, host_context)).collect()
     }
 
@@ -116,7 +116,7 @@ impl Book {
     fn ports(&self) -> Vec<page::shown::Port> {
         let titles = Titles::of(&self.networks);
         let mut ports = ports::all(&self.records, &self.mapped);
-        ports.iter_mut().for_each(|port| titles.put(&mut port.network));
+        ports.iter_mut().for_each(|port| titles.complete(port.named()));
         ports.into_iter().map(containers::port).collect()
     }
 

@@ -1,13 +1,27 @@
-//! What networks are called, where a command renamed them while containers were on them.
+//! What networks are called: by a command that renamed them while containers were on them, and by the runtime of those.
 
 use std::collections::BTreeMap;
 
 use engine::Engine;
-use model::{Kind, Network, NetworkName, Result};
+use model::{Alias, Kind, Network, NetworkName, Result};
 
 /// By their names in the book. Lists are made with those, and say these.
 #[derive(Debug, Default)]
-pub(super) struct Titles(BTreeMap<String, String>);
+pub(super) struct Titles {
+    ours: BTreeMap<String, String>,
+    /// Those of runtimes, by the name in the book and the runtime.
+    theirs: BTreeMap<(String, String), String>,
+}
+
+/// What a row says of its network.
+pub(super) struct Named<'a> {
+    /// The network's name.
+    pub(super) network: &'a mut String,
+    /// What its runtime calls it, where that differs.
+    pub(super) title: &'a mut Option<String>,
+    /// The runtime of the row's container.
+    pub(super) runtime: &'a str,
+}
 
 impl Titles {
     /// Of these networks.
@@ -15,12 +29,29 @@ impl Titles {
         let titled = networks.iter().filter_map(|network| {
             Some((network.name.to_string(), network.title.as_ref()?.to_string()))
         });
-        Self(titled.collect())
+        Self { ours: titled.collect(), theirs: BTreeMap::new() }
+    }
+
+    /// Also those of runtimes.
+    pub(super) fn with(mut self, aliases: &[Alias]) -> Self {
+        for alias in aliases {
+            if let Some(title) = &alias.title {
+                let whose = (alias.network.to_string(), alias.runtime.to_string());
+                self.theirs.entry(whose).or_insert_with(|| title.to_string());
+            }
+        }
+        self
+    }
+
+    /// Puts all that in a row.
+    pub(super) fn complete(&self, row: Named<'_>) {
+        *row.title = self.theirs.get(&(row.network.clone(), row.runtime.to_owned())).cloned();
+        self.put(row.network);
     }
 
     /// Puts what a network is called in the place of its name.
     pub(super) fn put(&self, name: &mut String) {
-        if let Some(title) = self.0.get(name.as_str()) {
+        if let Some(title) = self.ours.get(name.as_str()) {
             name.clone_from(title);
         }
     }
@@ -38,12 +69,12 @@ pub(super) fn entitle<R>(
     engine: &Engine<'_>,
     wanted: Option<&NetworkName>,
     rows: &mut Vec<R>,
-    network_of: fn(&mut R) -> &mut String,
+    named: fn(&mut R) -> Named<'_>,
 ) -> Result<()> {
     let network = wanted.map(|called| engine.records.meant(called)).transpose()?;
-    rows.retain_mut(|row| network.as_ref().is_none_or(|it| *network_of(row) == it.as_str()));
-    let titles = Titles::of(&engine.records.networks()?);
-    rows.iter_mut().for_each(|row| titles.put(network_of(row)));
+    rows.retain_mut(|row| network.as_ref().is_none_or(|it| *named(row).network == it.as_str()));
+    let titles = Titles::of(&engine.records.networks()?).with(&engine.records.aliases()?);
+    rows.iter_mut().for_each(|row| titles.complete(named(row)));
     Ok(())
 }
 

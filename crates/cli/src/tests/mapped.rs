@@ -53,7 +53,7 @@ fn ports_that_docker_maps_are_shown_with_ours() {
     let (code, out, err) = host.try_spoke(&["ports"]);
     assert_eq!(code, 0);
     assert_eq!(err, "spoke: ports that Docker maps by itself are missing: no answer\n");
-    let row = |host| vec!["8080/tcp", host, ":80", "any", "till"];
+    let row = |host| vec!["8080/tcp", host, "?:80", "any", "till"];
     assert_eq!(rows(&out), [row("0.0.0.0"), row("::")], "{out}");
     host.running.replace(answer());
     let (_, out, _) = host.try_spoke(&["ps"]);
@@ -81,7 +81,7 @@ fn ports_of_dockers_own_networks_are_listed() {
         let all = [
             vec!["9/tcp", "127.0.0.1", "172.18.0.2:80", "local"],
             vec!["5432/tcp", "0.0.0.0", "172.18.0.2:80", "any"],
-            vec!["5432/tcp", "::", ":80", "any"],
+            vec!["5432/tcp", "::", "172.18.0.2:80", "any"],
         ];
         let shown: Vec<Vec<&str>> = rows(&out).into_iter().map(|row| row[..4].to_vec()).collect();
         assert_eq!(shown, all, "{out}");

@@ -131,6 +131,31 @@ fn runtimes_call_networks_as_they_like() {
 }
 
 #[test]
+fn listings_call_a_network_as_its_runtime_does() {
+    let host = two_networks();
+    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
+    let alias = alias(&network, "shop", model::Publisher::Spoke);
+    host.engine().networks.enroll(&alias, &network).unwrap();
+    host.attach("back", "c1", Some("db"));
+    host.spoke("port add db 8443:443");
+    host.spoke("limit db 10mbit");
+    for (line, of_shop) in [
+        ("ports", "ports shop"),
+        ("port ls", "port ls --network shop"),
+        ("limit", "limit --network shop"),
+    ] {
+        let out = host.spoke(line);
+        let rows: Vec<&str> = out.lines().skip(1).collect();
+        assert!(rows.len() == 1 && rows[0].contains("shop"), "{out}");
+        assert!(!rows[0].contains("back"), "{out}");
+        assert_eq!(host.spoke(of_shop), out);
+        let json: serde_json::Value =
+            serde_json::from_str(&host.spoke(&format!("{line} -o json"))).unwrap();
+        assert_eq!((&json[0]["network"], &json[0]["title"]), (&"back".into(), &"shop".into()));
+    }
+}
+
+#[test]
 fn refuses_what_a_network_cannot_have() {
     let mut host = two_networks();
     host.facts.links.push(HostLink { name: "sp-taken".into(), mtu: 1500, is_bridge: true });
