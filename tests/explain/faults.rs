@@ -8,6 +8,9 @@ pub(crate) const TO_B6: &str = "timeout TIME ip netns exec a bash -c '</dev/tcp/
 pub(crate) const OUT: &str = "timeout TIME ip netns exec a bash -c '</dev/tcp/198.51.100.1/80'";
 pub(crate) const IN: &str = "timeout TIME ip netns exec far bash -c '</dev/tcp/192.0.2.1/8080'";
 const HOST_TO_B: &str = "timeout TIME bash -c '</dev/tcp/10.70.1.3/80'";
+const HOST_BY_LOOPBACK: &str = "timeout TIME bash -c '</dev/tcp/127.0.0.1/8080'";
+/// A container calls itself by its published port.
+const B_BY_PORT: &str = "timeout TIME ip netns exec b bash -c '</dev/tcp/192.0.2.1/8080'";
 const PING: &str = "timeout TIME ip netns exec a ping -q -c 1 10.70.1.3";
 
 const NEVER: &str = "false";
@@ -297,6 +300,28 @@ const FAULTS: &[Fault] = &[
         hop: "container",
         says: "g is gone",
     },
+    of_b(
+        "nft -f - <<NFT\ntable netdev t {\n chain i { type filter hook ingress device \"$VA\" priority 0; ether type arp drop; }\n}\nNFT
+        ip -n a neigh flush all",
+        "nft delete table netdev t",
+        "filter",
+        "chain i in table netdev t drops the packets of ARP",
+    ),
+    of_b(
+        "nft add table bridge t; nft add chain bridge t f '{ type filter hook forward priority 0; }'
+        nft add rule bridge t f ether type arp drop; ip -n a neigh flush all; ip -n b neigh flush all",
+        "nft delete table bridge t",
+        "filter",
+        "chain f in table bridge t drops the packets of ARP",
+    ),
+    Fault {
+        ask: "host 127.0.0.1 8080",
+        seed: "sysctl -qw net.ipv4.conf.sp-front.route_localnet=0",
+        undo: "sysctl -qw net.ipv4.conf.sp-front.route_localnet=1",
+        tries: HOST_BY_LOOPBACK,
+        hop: "host-route",
+        says: "sysctl -w net.ipv4.conf.sp-front.route_localnet=1",
+    },
     // Last: what a bridge has of IPv6 is lost with it.
     of_b(
         "ip link set sp-front down",
@@ -318,6 +343,8 @@ fn faults_are_named() {
         ("a outside 80", OUT),
         ("outside b 80", IN),
         ("outside host 8080", IN),
+        ("host 127.0.0.1 8080", HOST_BY_LOOPBACK),
+        ("b 192.0.2.1 8080", B_BY_PORT),
     ] {
         bed.reaches(ask, tries);
     }

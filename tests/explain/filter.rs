@@ -222,6 +222,15 @@ fn filters_are_named() {
     bed.sh("nft add rule ip t f numgen random mod 2 0 accept; nft delete rule ip t f handle 2");
     bed.reaches("a outside 80", OUT);
     bed.sh("nft delete table ip t");
+    decisions_by_chance(&bed);
+    // What rules look for where TCP has its ports is not in an echo request.
+    bed.sh("nft add table inet t; \
+        nft add set inet t s '{ type inet_proto . inet_service; elements = { tcp . 299 }; }'; \
+        nft add chain inet t p '{ type filter hook prerouting priority mangle; }'; \
+        nft add rule inet t p meta l4proto . th dport @s drop");
+    bed.reaches("a host", "timeout TIME ip netns exec a ping -q -c 1 10.70.1.1");
+    bed.reaches("host b", "timeout TIME ping -q -c 1 10.70.1.3");
+    bed.sh("nft delete table inet t");
     // A chain of other devices judges nothing here.
     bed.sh("nft add table netdev t; \
         nft add chain netdev t i '{ type filter hook ingress devices = { lo, up0 } priority 0; }'; \
@@ -232,6 +241,20 @@ fn filters_are_named() {
     bed.sh("/opt/cni/bin/spoke port add e 9081:80");
     let tries = "timeout TIME ip netns exec far bash -c '</dev/tcp/192.0.2.1/9081'";
     bed.reaches("outside e 80", tries);
+}
+
+/// A map of decisions whose key is not known, and one that decides nothing.
+fn decisions_by_chance(bed: &Bed) {
+    for rule in ["numgen random mod 2 vmap { 0 : drop, 1 : drop }", "ip ttl vmap { 63 : drop }"] {
+        bed.sh(&format!(
+            "nft add table ip t; nft add chain ip t f '{{ type filter hook forward priority 0; }}'; \
+             nft add rule ip t f '{rule}'"
+        ));
+        assert!(!bed.works(OUT, "1"), "{rule}");
+        let (code, found) = bed.explain("a outside 80");
+        assert_eq!((code, &found["verdict"]), (5, &"cannot-tell".into()), "{rule}: {found:#}");
+        bed.sh("nft delete table ip t");
+    }
 }
 
 /// The hop that an answer ends with.

@@ -79,6 +79,9 @@ fn of_docker() {
     docker.comes_back("web", 8443);
     docker.comes_back("api", 8444);
     docker.until("[ $(tc qdisc show | grep -c \"rate 7Mbit\") = 2 ]");
+    for list in ["ps", "ports", "port ls", "limit", "firewall status"] {
+        docker.until(&format!("{SPOKE} {list} | grep -w web | grep -qw front"));
+    }
     docker.spoke("limit web none");
     docker.until("! tc qdisc show | grep -q 7Mbit");
     assert_eq!(docker.page(8080), "api");

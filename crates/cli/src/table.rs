@@ -40,6 +40,26 @@ impl Table {
         text
     }
 
+    /// Without the columns under these headings, one after the other, until a line has so many characters at most.
+    pub(super) fn narrowed(mut self, most: usize, headings: &[&str]) -> Self {
+        for heading in headings {
+            if self.width() <= most {
+                break;
+            }
+            let at = self.rows.first().and_then(|row| row.iter().position(|it| it == heading));
+            let Some(at) = at else { continue };
+            for row in self.rows.iter_mut().filter(|row| at < row.len()) {
+                row.remove(at);
+            }
+        }
+        self
+    }
+
+    fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+    }
+
     fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -53,6 +73,19 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_go_until_it_fits() {
+        let table = || {
+            let mut table = Table::new(&["NAME", "IP", "MAC"]);
+            table.row(["web", "10.0.0.1", "02:00:00:00:00:01"].map(str::to_owned));
+            table
+        };
+        let narrowed = |most| table().narrowed(most, &["MAC", "IP"]).text();
+        assert_eq!(narrowed(33), table().text());
+        assert_eq!(narrowed(32), "NAME  IP\nweb   10.0.0.1\n");
+        assert_eq!(narrowed(3), "NAME\nweb\n");
+    }
 
     #[test]
     fn aligns_and_tames() {

@@ -43,9 +43,13 @@ impl Titles {
         self
     }
 
-    /// Puts all that in a row.
+    /// Puts all that in a row. A network that a command renamed has that name alone: its runtime goes on to call it by the
+    /// old one.
     pub(super) fn complete(&self, row: Named<'_>) {
-        *row.title = self.theirs.get(&(row.network.clone(), row.runtime.to_owned())).cloned();
+        *row.title = match self.ours.contains_key(row.network.as_str()) {
+            true => None,
+            false => self.theirs.get(&(row.network.clone(), row.runtime.to_owned())).cloned(),
+        };
         self.put(row.network);
     }
 

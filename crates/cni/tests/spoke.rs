@@ -247,7 +247,7 @@ fn senseless_combinations_are_refused() {
         ),
         (
             json!({"driver": "ipvlan", "mode": "l3", "ipam": {"type": "dhcp"}}),
-            "\"ipam\" is {\"type\":\"dhcp\"}, but without broadcasts",
+            "\"ipam\" is {\"type\":\"dhcp\"}, but DHCP needs broadcasts",
         ),
         (
             json!({"driver": "ptp", "ipam": {"type": "dhcp"}}),

@@ -170,6 +170,16 @@ impl Packet {
         }
     }
 
+    /// Gives an answer that leaves this host the source that was called, where that was translated.
+    pub(crate) fn come_from_called(&mut self) {
+        if self.is_reply && self.is_dnat {
+            self.source = self.original.destination;
+            if let Some(port) = self.original.port {
+                self.carried = self.carried.to_port(port);
+            }
+        }
+    }
+
     /// Its family.
     pub fn family(&self) -> Family {
         Family::of(&IpNet::from(self.destination))
@@ -272,7 +282,8 @@ impl Packet {
         [first, known(&octets(self.source)), known(&octets(self.destination))].concat()
     }
 
-    /// The beginning of its transport header.
+    /// The beginning of its transport header. The checksum of ICMP, where TCP has the port that is called, may
+    /// be any, as the port of the one who asks.
     pub fn transport_header(&self) -> Vec<Option<u8>> {
         let port = |port: Option<u16>| match port {
             Some(port) => port.to_be_bytes().map(Some).to_vec(),
@@ -287,11 +298,11 @@ impl Packet {
                     (Family::V6, false) => 128,
                     (Family::V6, true) => 129,
                 };
-                [vec![Some(kind), Some(0)], vec![None; 6]].concat()
+                [vec![Some(kind), Some(0)], port(self.caller), vec![None; 4]].concat()
             }
             Carried::Neighbour => {
                 let kind = if self.is_reply { 136 } else { 135 };
-                [vec![Some(kind), Some(0)], vec![None; 6]].concat()
+                [vec![Some(kind), Some(0)], port(self.caller), vec![None; 4]].concat()
             }
             Carried::Tcp(_) => {
                 let flags = if self.is_reply { ANSWER } else { FIRST };

@@ -142,11 +142,12 @@ pub(crate) fn published(text: &str) -> Result<PortMap, String> {
     let (host, port) = match ports.rsplit_once(':') {
         Some((host, port)) => {
             let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-            (Some(bare.unwrap_or(host).parse().map_err(|_| wrong())?), port)
+            let host = bare.unwrap_or(host);
+            (Some(host.parse().map_err(|_| format!("{host:?} is no address"))?), port)
         }
         None => (None, ports),
     };
-    let host_port = port.parse().map_err(|_| wrong())?;
+    let host_port = port.parse().map_err(|_| no_port(port))?;
     Ok(PortMap { host, host_port, container_port, protocol })
 }
 
@@ -157,13 +158,31 @@ pub(crate) fn exposed(text: &str) -> Result<(Protocol, NonZeroU16), String> {
         }
         None => (text, Protocol::Tcp),
     };
-    let port = port.parse().map_err(|_| format!("{port:?} is no port: they are 1 to 65535"))?;
+    let port = port.parse().map_err(|_| no_port(port))?;
     Ok((protocol, port))
+}
+
+fn no_port(text: &str) -> String {
+    format!("{text:?} is no port: they are 1 to 65535")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_published_port_says_which_part_is_wrong() {
+        for (text, wrong) in [
+            ("70000:80", "\"70000\" is no port"),
+            ("0:80", "\"0\" is no port"),
+            ("80:a", "\"a\" is no port"),
+            ("1.2.3:80:80", "\"1.2.3\" is no address"),
+            ("80", "a published port is [IP:]HOST:CONTAINER"),
+        ] {
+            let error = published(text).unwrap_err();
+            assert!(error.contains(wrong), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn what_is_no_server_is_refused() {

@@ -51,8 +51,14 @@ fn hop(hop: explain::Hop) -> Hop {
 
 fn choices(host_context: &HostContext) -> Result<Vec<String>> {
     let records = (host_context.engine)()?.records.attachments()?;
-    let name =
-        |record: &model::Attachment| format!("{}/{}", record.runtime, record.container_name());
+    // Podman's names say the runtime already.
+    let name = |record: &model::Attachment| {
+        let (runtime, name) = (record.runtime.to_string(), record.container_name());
+        match name.strip_prefix(&runtime).is_some_and(|rest| rest.starts_with('/')) {
+            true => name,
+            false => format!("{runtime}/{name}"),
+        }
+    };
     let names: BTreeSet<String> = records.iter().map(name).collect();
     let fixed = ["outside", "host"].map(str::to_owned);
     Ok(fixed.into_iter().chain(names.into_iter().take(CHOICES)).collect())

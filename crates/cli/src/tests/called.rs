@@ -83,3 +83,18 @@ fn what_was_refused_says_whose_it_was() {
     let json: serde_json::Value = serde_json::from_str(&host.spoke("denied -o json")).unwrap();
     assert_eq!((&json[0]["network"], &json[0]["container"]), (&"back".into(), &"web".into()));
 }
+
+/// A network that a command renamed, whatever its runtime goes on to call it.
+#[test]
+fn a_renamed_network_has_its_new_name_in_lists() {
+    let host = two_networks();
+    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
+    let alias = super::network::alias(&network, "fen", model::Publisher::Runtime);
+    let alias = model::Alias { runtime: model::Runtime::Spoke, ..alias };
+    host.engine().networks.enroll(&alias, &network).unwrap();
+    host.attach("back", "web", None);
+    assert!(host.spoke("ps").contains(" fen "), "{}", host.spoke("ps"));
+    host.spoke("network rename back edge");
+    let text = host.spoke("ps");
+    assert!(text.contains(" edge ") && !text.contains(" fen "), "{text}");
+}

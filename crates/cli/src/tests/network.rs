@@ -138,12 +138,7 @@ fn listings_call_a_network_as_its_runtime_does() {
     host.engine().networks.enroll(&alias, &network).unwrap();
     host.attach("back", "c1", Some("db"));
     host.spoke("port add db 8443:443");
-    host.spoke("limit db 10mbit");
-    for (line, of_shop) in [
-        ("ports", "ports shop"),
-        ("port ls", "port ls --network shop"),
-        ("limit", "limit --network shop"),
-    ] {
+    for (line, of_shop) in [("ports", "ports shop"), ("port ls", "port ls --network shop")] {
         let out = host.spoke(line);
         let rows: Vec<&str> = out.lines().skip(1).collect();
         assert!(rows.len() == 1 && rows[0].contains("shop"), "{out}");
@@ -243,7 +238,7 @@ fn refuses_what_a_driver_does_not_have() {
         ("-d macvlan --dhcp --probe", 2, "--probe: what a DHCP server gives is always probed"),
         ("-d macvlan --dhcp --mode l2", 2, "--mode is one of ipvlan; those of macvlan are"),
         ("-d ipvlan --dhcp --mode vepa", 2, "--mode is one of macvlan; those of ipvlan are"),
-        ("-d ipvlan --dhcp --mode l3", 2, "--dhcp: without broadcasts"),
+        ("-d ipvlan --dhcp --mode l3", 2, "--dhcp: DHCP needs broadcasts; --mode l2 has them"),
         ("-d ipvlan --dhcp --host-access", 2, "--host-access is an option of driver macvlan"),
         ("-d macvlan --dhcp --mode vepa --host-access", 2, "--host-access: only --mode bridge"),
         ("-d macvlan --dhcp --parent eth7", 3, "--parent eth7: this host has no such device"),

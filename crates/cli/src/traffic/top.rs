@@ -156,7 +156,7 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
         let mut rows = rows(&looks, rate, wanted.by, &mut interfaces);
         sort(&mut rows, wanted.sort.unwrap_or(Sort::Rate));
         let (lines, columns) = screen::size();
-        let text = page(&rows, lines, wanted.by);
+        let text = page(&rows, (lines, columns), wanted.by);
         if screen::draw(&text, columns, out).is_err() {
             return Ok(Answer::default());
         }
@@ -287,8 +287,21 @@ fn totals(rows: &[Row], by: By) -> Table {
     table
 }
 
-/// As much as a terminal of so many lines shows.
-fn page(rows: &[Row], lines: usize, by: By) -> String {
+/// What a narrow terminal does not show, the first before the others.
+const SPARE: [&str; 9] = [
+    "SENT",
+    "RECEIVED",
+    "TX DROP",
+    "RX DROP",
+    "TX PKT/S",
+    "RX PKT/S",
+    "INTERFACE",
+    "RUNTIME",
+    "NETWORK",
+];
+
+/// As much as a terminal of so many lines and columns shows.
+fn page(rows: &[Row], (lines, columns): (usize, usize), by: By) -> String {
     let rates = rows.iter().filter_map(|row| row.rates).fold(Rates::default(), Rates::plus);
     let what = match by {
         By::Container => "interfaces",
@@ -302,7 +315,11 @@ fn page(rows: &[Row], lines: usize, by: By) -> String {
         short(rates.transmit.bytes)
     );
     let shown = &rows[..rows.len().min(lines.saturating_sub(AROUND))];
-    text.push_str(&current(shown, by).text());
+    let spare = match by {
+        By::Network => SPARE.split_last().map_or(&[][..], |(_, others)| others),
+        By::Container | By::Port => &SPARE[..],
+    };
+    text.push_str(&current(shown, by).narrowed(columns, spare).text());
     if shown.len() < rows.len() {
         text.push_str(&format!("and {} more", rows.len() - shown.len()));
     }

@@ -66,7 +66,7 @@ mod tests {
         let early = take(&path, "more", Duration::ZERO).unwrap_err();
         assert_eq!(early.kind(), Kind::TryAgain);
         std::fs::write(&end, "\n").unwrap();
-        assert_eq!(child.wait_with_output().unwrap().stdout, b"\ntold");
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"\ninput");
         drop(take(&path, "m", Duration::from_secs(60)).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "m");
     }

@@ -252,6 +252,7 @@ impl Walker<'_> {
         match way {
             Way::Out { link, gateway, .. } => {
                 let out = self.link_of_host(link)?;
+                self.leaves_loopback(&out, packet)?;
                 self.ok("route", format!("this host sends it out of {}", out.name));
                 self.out(&out, gateway, packet)
             }
@@ -260,6 +261,25 @@ impl Walker<'_> {
                 self.taken_by_host(packet)
             }
         }
+    }
+
+    /// That what comes from a loopback address is routed: a published port that is called at one.
+    fn leaves_loopback(&mut self, out: &Link, packet: &Packet) -> Walked<()> {
+        if packet.is_reply || packet.family() == Family::V6 || !packet.source.is_loopback() {
+            return Ok(());
+        }
+        let key = |name: &str| format!("net/ipv4/conf/{name}/route_localnet");
+        for name in ["all", out.name.as_str()] {
+            if self.ask(|kernel| kernel.parameter(Space::HOST, &key(name)))?.as_deref() == Some("1")
+            {
+                return Ok(());
+            }
+        }
+        let key = key(out.name.as_str()).replace('/', ".");
+        let (from, name) = (packet.source, &out.name);
+        let what = format!("this host sends nothing from {from} out of {name} ({key} is 0)");
+        let hop = Hop::new("host-route", what).by(Author::Operator);
+        Err(self.fail(hop.fixed(format!("sysctl -w {key}=1"))))
     }
 
     fn output_of(&mut self, way: Way) -> Walked<Option<Device>> {

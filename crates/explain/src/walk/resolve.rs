@@ -126,7 +126,8 @@ impl Walker<'_> {
         self.arp_passes(&asked, owner.mac)
     }
 
-    /// That no rule of the family `arp`, which is that of arptables too, drops the question or the answer.
+    /// That no rule drops the question or the answer: of the family `arp`, which is that of arptables too, of the
+    /// devices on the way, or of the bridge between them.
     fn arp_passes(&mut self, asked: &Asked<'_>, mac: Option<Mac>) -> Walked<()> {
         let Asked { from: (asks, link), next, to, .. } = *asked;
         let own = self.ask(|kernel| kernel.addresses(asks))?;
@@ -144,10 +145,46 @@ impl Walker<'_> {
                 ..Packet::new(source, destination, Carried::Arp)
             };
             self.arp_passes_at((from.0, Point::ARP_OUTPUT), &mut packet, asked)?;
+            self.arp_passes_at((from.0, Point::Egress), &mut packet, asked)?;
+            self.arp_passes_between((from, to), &mut packet, asked)?;
             (packet.input, packet.output) = (Some(Device::from(to.1)), None);
+            self.arp_passes_at((to.0, Point::Ingress), &mut packet, asked)?;
             self.arp_passes_at((to.0, Point::ARP_INPUT), &mut packet, asked)?;
         }
         Ok(())
+    }
+
+    /// The same at the host's ends of both, and in their bridge.
+    fn arp_passes_between(
+        &mut self,
+        (from, to): ((Space, &Link), (Space, &Link)),
+        packet: &mut Packet,
+        asked: &Asked<'_>,
+    ) -> Walked<()> {
+        let (comes, goes) = (self.host_end(from.0, from.1)?, self.host_end(to.0, to.1)?);
+        let is_bridged = |end: &Link| end.master.is_some();
+        packet.output = None;
+        if let Some(end) = &comes {
+            packet.input = Some(Device::from(end));
+            self.arp_passes_at((Space::HOST, Point::Ingress), packet, asked)?;
+            if is_bridged(end) {
+                self.arp_passes_at((Space::HOST, Point::PREROUTING.in_bridge()), packet, asked)?;
+            }
+        }
+        packet.output = goes.as_ref().map(Device::from);
+        let within = match (&comes, &goes) {
+            (Some(_), Some(_)) => Point::FORWARD,
+            (Some(_), None) => Point::INPUT,
+            (None, _) => Point::OUTPUT,
+        };
+        if comes.iter().chain(&goes).any(is_bridged) {
+            self.arp_passes_at((Space::HOST, within.in_bridge()), packet, asked)?;
+        }
+        let Some(end) = &goes else { return Ok(()) };
+        if is_bridged(end) {
+            self.arp_passes_at((Space::HOST, Point::POSTROUTING.in_bridge()), packet, asked)?;
+        }
+        self.arp_passes_at((Space::HOST, Point::Egress), packet, asked)
     }
 
     fn arp_passes_at(

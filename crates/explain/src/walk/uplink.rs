@@ -29,6 +29,7 @@ impl Walker<'_> {
             packet.is_snat |= own != packet.source;
             packet.source = own;
         }
+        packet.come_from_called();
         packet.output = Some(Device::from(out));
         self.egress(packet)?;
         self.is_routed = true;

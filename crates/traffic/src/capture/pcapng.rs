@@ -14,6 +14,8 @@ const ETHERNET: u16 = 1;
 const RAW: u16 = 101;
 
 const COMMENT: u16 = 1;
+/// `if_description`, which Wireshark shows beside the name.
+const DESCRIPTION: u16 = 3;
 const USER_APPLICATION: u16 = 4;
 const INTERFACE_NAME: u16 = 2;
 const TIME_RESOLUTION: u16 = 9;
@@ -78,6 +80,7 @@ fn describe(interface: &Interface) -> Vec<u8> {
         body.extend(0u16.to_ne_bytes());
         number(body, interface.snap);
         option(body, INTERFACE_NAME, text(&interface.name));
+        option(body, DESCRIPTION, text(&interface.comment));
         option(body, COMMENT, text(&interface.comment));
         // Nanoseconds.
         option(body, TIME_RESOLUTION, &[9]);
