@@ -1,6 +1,6 @@
 //! Whether what containers behind a bridge send is still checked: names open nothing before it is.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use model::{IfName, Result};
 use netlink::{Socket, nft};
@@ -10,20 +10,12 @@ use crate::filter::spoof;
 
 /// The bridges whose containers' ports have been checked since the table that checks them was made. A flush of the
 /// packet filter removes that table, and who makes it again for one container does not know the others: until all
-/// ports of a bridge are back, one could use what a name opens for its neighbour. Another program may also remove a
-/// part of it: where others have changed the packet filter, it is looked at what is there.
+/// ports of a bridge are back, one could use what a name opens for its neighbour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// The table's number in the kernel, which no later one has.
     table: Option<u64>,
-    bridges: BTreeMap<IfName, Seen>,
-}
-
-/// The ports of a bridge, and the ruleset in which they were checked at the last look.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
-    generation: u32,
-    ports: Vec<BoundPort>,
+    bridges: BTreeSet<IfName>,
 }
 
 impl Checked {
@@ -32,30 +24,11 @@ impl Checked {
     /// # Errors
     /// Where the kernel cannot be asked.
     pub fn has(&mut self, socket: &mut Socket, bridge: &IfName) -> Result<bool> {
-        let generation = nft::generation(socket)?;
         let table = nft::table_handle(socket, spoof::TABLE)?;
         if table != self.table {
-            *self = Self { table, bridges: BTreeMap::new() };
+            *self = Self { table, bridges: BTreeSet::new() };
         }
-        let Some(seen) = self.bridges.get_mut(bridge) else { return Ok(false) };
-        if seen.generation != generation {
-            let senders: Vec<_> = seen.ports.iter().map(BoundPort::sender).collect();
-            if !spoof::are_bound(socket, &senders)? {
-                self.bridges.remove(bridge);
-                return Ok(false);
-            }
-            seen.generation = generation;
-        }
-        Ok(true)
-    }
-
-    /// The caller has changed the ruleset of this generation, and nothing of the checks. Another program's change made an
-    /// earlier generation; the next one is the caller's.
-    pub fn changed(&mut self, generation: u32) {
-        let next = generation.checked_add(1).unwrap_or(1);
-        for seen in self.bridges.values_mut().filter(|seen| seen.generation == generation) {
-            seen.generation = next;
-        }
+        Ok(self.bridges.contains(bridge))
     }
 
     /// Has the ports of a bridge checked, which are among these.
@@ -70,9 +43,7 @@ impl Checked {
     ) -> Result<()> {
         let of_bridge = ports.iter().filter(|port| port.bridge() == bridge).cloned();
         let of_bridge: Vec<BoundPort> = of_bridge.collect();
-        let generation = nft::generation(socket)?;
         let before = nft::table_handle(socket, spoof::TABLE)?;
-        spoof::mend(socket)?;
         if let Some((_, error)) = bind(socket, &of_bridge).into_iter().next() {
             return Err(error);
         }
@@ -80,7 +51,7 @@ impl Checked {
         // what is made so is looked at again.
         self.has(socket, bridge)?;
         if self.table == before {
-            self.bridges.insert(bridge.clone(), Seen { generation, ports: of_bridge });
+            self.bridges.insert(bridge.clone());
         }
         Ok(())
     }
@@ -109,15 +80,7 @@ mod tests {
         assert!(is_bound(&mut socket));
         let other = "br1".parse().unwrap();
         assert!(!checked.has(&mut socket, &other).unwrap());
-        for gone in [
-            "nft flush ruleset",
-            "nft delete table bridge spoke",
-            "nft flush chain bridge spoke prerouting",
-            "nft flush chain bridge spoke genuine",
-            "nft flush table bridge spoke",
-            "nft flush set bridge spoke bound",
-            "nft delete element bridge spoke checked '{ port0 }'",
-        ] {
+        for gone in ["nft flush ruleset", "nft delete table bridge spoke"] {
             space.run(gone);
             // Who comes meanwhile makes the table again, and nothing of the others.
             let came = "nft add table bridge spoke";
@@ -129,27 +92,6 @@ mod tests {
             }
             assert!(is_bound(&mut socket), "{gone}");
         }
-    }
-
-    /// What the caller changes itself is not looked at again, and what others change is.
-    #[test]
-    fn a_change_of_ones_own_is_known() {
-        let (space, sender) = (Space::new(), sender());
-        let mut socket = space.netns.enter(Socket::netfilter).unwrap().unwrap();
-        let bridge = sender.bridge.clone();
-        let ports = [BoundPort::from(sender)];
-        let mut checked = Checked::default();
-        while !checked.has(&mut socket, &bridge).unwrap() {
-            checked.check(&mut socket, &bridge, &ports).unwrap();
-        }
-        let generation = nft::generation(&mut socket).unwrap();
-        space.run("nft add table inet mine");
-        checked.changed(generation);
-        assert_eq!(checked.bridges[&bridge].generation, nft::generation(&mut socket).unwrap());
-        // It was one change: a second one is not the caller's.
-        space.run("nft flush set bridge spoke bound");
-        checked.changed(generation);
-        assert!(!checked.has(&mut socket, &bridge).unwrap());
     }
 
     #[test]

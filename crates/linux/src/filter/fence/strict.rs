@@ -35,10 +35,6 @@ impl BoundPort {
         }
     }
 
-    pub(super) fn sender(&self) -> &Sender {
-        &self.0
-    }
-
     /// The bridge that it is a port of.
     pub(super) fn bridge(&self) -> &IfName {
         &self.0.bridge
