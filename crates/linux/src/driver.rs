@@ -467,9 +467,10 @@ impl Linux {
 
 impl Drop for Linux {
     fn drop(&mut self) {
-        if self.life == Life::Short && process::orphans_are_reaped() {
+        let socket = self.policy.take_socket().filter(|_| self.life == Life::Short);
+        if socket.is_some() && process::orphans_are_reaped() {
             // Without a child the process closes it itself, and waits.
-            let _ = netlink::reap(&[], self.policy.take_socket());
+            let _ = netlink::reap(&[], socket);
         }
         let announced = self.announced.get_mut();
         if announced.is_empty() {
@@ -482,8 +483,7 @@ impl Drop for Linux {
     }
 }
 
-/// Whether an interface of Spoke's exists: the guard of the loopback also protects those without
-/// elements.
+/// Whether an interface of Spoke's exists: the guard of the loopback also protects those without elements.
 fn has_links(socket: &mut Socket) -> Result<bool> {
     Ok(socket.links(Links::default())?.iter().any(|link| link.group == GROUP))
 }

@@ -43,7 +43,7 @@ impl Attachments<'_> {
             self.obtain(request, started)?;
         }
         Err(Error::exhausted(format!(
-            "{}: {TRIES} addresses in a row answer on the segment, and the book knows of none of them; give the network a range that no other server uses",
+            "{}: {TRIES} addresses in a row answer on the segment, and the book knows of none of them; give the network a range that no other device uses",
             started.value.id
         )))
     }

@@ -154,7 +154,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
             "none",
         )],
         help: "Let others who come by this device reach published ports at the containers' own \
-               addresses by routes, and reach nothing else in that way; several",
+               addresses by routes; nothing else is reached in that way; several",
         metavar: "DEVICE",
         excludes: "direct",
     },

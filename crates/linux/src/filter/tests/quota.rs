@@ -68,7 +68,9 @@ fn both_directions_are_counted_to_the_byte() {
         host.run(&format!("ip link add veth0 type veth peer name eth0 netns {}", guest.pid()));
         let end = match side {
             Side::Bridged => {
-                host.run("ip link add br0 type bridge; ip link set veth0 master br0 up");
+                host.run(
+                    "ip link add br0 type bridge mcast_snooping 0; ip link set veth0 master br0 up",
+                );
                 "br0"
             }
             Side::Routed => "veth0",
