@@ -50,6 +50,14 @@ impl Docker {
         self.listens(name);
         assert_eq!(self.page(port), name);
     }
+
+    /// All lists call the network of a container as Docker does.
+    #[track_caller]
+    fn lists(&self, name: &str, network: &str) {
+        for list in ["ps", "ports", "port ls", "limit", "firewall status"] {
+            self.until(&format!("{SPOKE} {list} | grep -w {name} | grep -qw {network}"));
+        }
+    }
 }
 
 #[test]
@@ -79,9 +87,7 @@ fn of_docker() {
     docker.comes_back("web", 8443);
     docker.comes_back("api", 8444);
     docker.until("[ $(tc qdisc show | grep -c \"rate 7Mbit\") = 2 ]");
-    for list in ["ps", "ports", "port ls", "limit", "firewall status"] {
-        docker.until(&format!("{SPOKE} {list} | grep -w web | grep -qw front"));
-    }
+    docker.lists("web", "front");
     docker.spoke("limit web none");
     docker.until("! tc qdisc show | grep -q 7Mbit");
     assert_eq!(docker.page(8080), "api");

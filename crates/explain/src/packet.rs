@@ -133,6 +133,8 @@ pub struct Packet {
     pub connection_mark: u32,
     /// Source and destination of its frame.
     pub macs: Option<(Mac, Mac)>,
+    /// Whether a bridge takes it from one port to another: it is to no device of this host.
+    pub(crate) is_switched: bool,
     /// The device by which it came in.
     pub input: Option<Device>,
     /// The device by which it goes out.
@@ -165,6 +167,7 @@ impl Packet {
             caller: None,
             mark: Some(0),
             macs: None,
+            is_switched: false,
             input: None,
             output: None,
         }

@@ -220,9 +220,12 @@ impl Walker<'_> {
         let settings = self.ask(|kernel| kernel.bridge(bridge.index))?.unwrap_or_default();
         self.in_table((from, bridge, to), mac, knows)?;
         packet.input = Some(Device::from(from));
+        packet.is_switched = true;
         self.of_frame(Point::PREROUTING, packet)?;
         packet.output = Some(Device::from(to));
         self.of_frame(Point::FORWARD, packet)?;
+        // `br_netfilter` hands it on as if it were to this host, and the container's interface takes it anew.
+        packet.is_switched = false;
         let calls = match packet.family() {
             Family::V4 => settings.calls_iptables,
             Family::V6 => settings.calls_ip6tables,

@@ -196,8 +196,8 @@ fn of_meta(key: u32, packet: &Packet) -> Loaded {
         meta::CARRIED => vec![packet.protocol()].into(),
         meta::INPUT_GROUP => group(&packet.input),
         meta::OUTPUT_GROUP => group(&packet.output),
-        // `PACKET_HOST`: what is followed has one receiver.
-        meta::PACKET_TYPE => vec![0].into(),
+        // `PACKET_OTHERHOST` and `PACKET_HOST`: what is followed has one receiver.
+        meta::PACKET_TYPE => vec![if packet.is_switched { 3 } else { 0 }].into(),
         meta::SECURED => vec![0].into(),
         meta::INPUT_KIND => kind(&packet.input),
         meta::OUTPUT_KIND => kind(&packet.output),
