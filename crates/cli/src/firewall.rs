@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::mapped::Mapped;
 use super::ports::{self, PublishedView};
 use super::table::Table;
-use super::titles::{Named, Titles};
+use super::titles::{Named, Titles, shown};
 use crate::answer::{Answer, sentence};
 use crate::args::firewall::FirewallCommand;
 use crate::context::HostContext;
@@ -296,7 +296,7 @@ fn text(view: &StatusView) -> String {
     }
     let mut lines = table.text();
     for route in &view.routes {
-        let network = route.title.as_ref().unwrap_or(&route.network);
+        let network = shown(&route.title, &route.network);
         let from = route.from.join(", ");
         lines += &format!("{network}: {} reached by routes, from {from}\n", route.what);
     }

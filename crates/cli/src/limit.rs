@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::args::LimitArgs;
 use super::container::{Called, attachments, shown, waiting};
 use super::table::Table;
-use super::titles::{Named, entitle};
+use super::titles::{self, Named, entitle};
 use super::traffic::unit::short;
 use crate::answer::Answer;
 use crate::context::HostContext;
@@ -211,7 +211,7 @@ fn table(rows: &[LimitView]) -> Table {
         table.row([
             row.name.clone(),
             row.runtime.clone(),
-            row.title.as_ref().unwrap_or(&row.network).clone(),
+            titles::shown(&row.title, &row.network).clone(),
             bits(row.ingress),
             bits(row.egress),
             row.used.map_or_else(|| "-".to_owned(), short),

@@ -11,7 +11,7 @@ use super::args::PortsArgs;
 use super::mapped::Mapped;
 use super::ps::shortened;
 use super::table::Table;
-use super::titles::{Named, entitle};
+use super::titles::{Named, entitle, shown};
 use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
 use crate::answer::Answer;
@@ -86,7 +86,7 @@ impl PublishedView {
 
     /// What people call its network.
     pub(super) fn network(&self) -> &str {
-        self.title.as_ref().unwrap_or(&self.network)
+        shown(&self.title, &self.network)
     }
 
     /// What is said of its network.

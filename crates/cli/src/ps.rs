@@ -12,7 +12,7 @@ use model::{
 use super::args::PsArgs;
 use super::mapped::Mapped;
 use super::table::Table;
-use super::titles::{Named, Titles};
+use super::titles::{Named, Titles, shown};
 use super::view::{AttachmentView, PortView};
 use crate::answer::Answer;
 use crate::context::HostContext;
@@ -135,7 +135,7 @@ fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
         table.row([
             name(view, no_trunc),
             view.runtime.clone(),
-            view.title.as_ref().unwrap_or(&view.network).clone(),
+            shown(&view.title, &view.network).clone(),
             view.addresses.join(","),
             view.mac.clone().unwrap_or_default(),
             driver(view, no_trunc),

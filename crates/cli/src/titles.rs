@@ -68,6 +68,11 @@ impl Titles {
     }
 }
 
+/// What people call the network of a row, by what the row says of it.
+pub(super) fn shown<'a>(title: &'a Option<String>, network: &'a String) -> &'a String {
+    title.as_ref().unwrap_or(network)
+}
+
 /// Keeps the rows of the network that is called so, where one is wanted; they say what networks are called then.
 pub(super) fn entitle<R>(
     engine: &Engine<'_>,

@@ -67,9 +67,7 @@ fn limits_of_no_container_are_an_error() {
 #[test]
 fn a_network_is_found_by_its_runtime_s_own_name() {
     let host = waiting();
-    let network = host.engine().records.network(&"front".parse().unwrap()).unwrap();
-    let alias = super::network::alias(&network, "shop", model::Publisher::Runtime);
-    host.engine().networks.enroll(&alias, &network).unwrap();
+    super::network::entitle(&host, "front", "shop", model::Publisher::Runtime);
     for line in ["ps", "ports", "limit --network", "port ls --network"] {
         let (own, theirs) = (format!("{line} front"), format!("{line} shop"));
         assert_eq!(host.spoke(&theirs), host.spoke(&own), "{line}");

@@ -61,9 +61,7 @@ fn a_container_has_one_name_everywhere() {
 #[test]
 fn what_was_refused_says_whose_it_was() {
     let host = two_networks();
-    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
-    let alias = super::network::alias(&network, "fen", model::Publisher::Runtime);
-    host.engine().networks.enroll(&alias, &network).unwrap();
+    super::network::entitle(&host, "back", "fen", model::Publisher::Runtime);
     let line = |id: &str| {
         format!(
             "{{\"time\":1,\"network\":\"back\",\"id\":\"{id}\",\"runtime\":\"docker\",\
@@ -88,10 +86,7 @@ fn what_was_refused_says_whose_it_was() {
 #[test]
 fn a_renamed_network_has_its_new_name_in_lists() {
     let host = two_networks();
-    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
-    let alias = super::network::alias(&network, "fen", model::Publisher::Runtime);
-    let alias = model::Alias { runtime: model::Runtime::Spoke, ..alias };
-    host.engine().networks.enroll(&alias, &network).unwrap();
+    super::network::entitle(&host, "back", "fen", model::Publisher::Spoke);
     host.attach("back", "web", None);
     assert!(host.spoke("ps").contains(" fen "), "{}", host.spoke("ps"));
     host.spoke("network rename back edge");

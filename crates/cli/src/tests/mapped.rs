@@ -2,7 +2,7 @@
 
 use docker::api::Endpoint;
 
-use super::network::{alias, two_networks};
+use super::network::{entitle, two_networks};
 use super::*;
 
 const THEIRS: &str = "fedcba9876543210";
@@ -38,9 +38,7 @@ fn rows(out: &str) -> Vec<Vec<&str>> {
 #[test]
 fn ports_that_docker_maps_are_shown_with_ours() {
     let host = two_networks();
-    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
-    let alias = alias(&network, "shop", model::Publisher::Runtime);
-    host.engine().networks.enroll(&alias, &network).unwrap();
+    let alias = entitle(&host, "back", "shop", model::Publisher::Runtime);
     host.attach("back", "c1", None);
     let answer = || {
         let ours = container(

@@ -98,7 +98,7 @@ fn a_network_says_who_reaches_its_ports() {
     assert_eq!((&json[0]["publish"], &json[0]["internal"]), (&"local".into(), &false.into()));
 }
 
-pub(super) fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::Alias {
+fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::Alias {
     model::Alias {
         id: "0123456789abcdef".parse().unwrap(),
         network: network.name.clone(),
@@ -116,12 +116,24 @@ pub(super) fn alias(network: &Network, title: &str, publisher: model::Publisher)
     }
 }
 
+/// Has a runtime call a network so.
+pub(super) fn entitle(
+    host: &Fixture,
+    network: &str,
+    title: &str,
+    publisher: model::Publisher,
+) -> model::Alias {
+    let engine = host.engine();
+    let network = engine.records.network(&network.parse().unwrap()).unwrap();
+    let alias = alias(&network, title, publisher);
+    engine.networks.enroll(&alias, &network).unwrap();
+    alias
+}
+
 #[test]
 fn runtimes_call_networks_as_they_like() {
     let host = two_networks();
-    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
-    let alias = alias(&network, "shop", model::Publisher::Spoke);
-    host.engine().networks.enroll(&alias, &network).unwrap();
+    entitle(&host, "back", "shop", model::Publisher::Spoke);
     host.attach("back", "c1", None);
     assert_eq!(host.spoke("ps shop"), host.spoke("ps back"));
     assert!(host.spoke("ps").contains("shop"));
@@ -133,9 +145,7 @@ fn runtimes_call_networks_as_they_like() {
 #[test]
 fn listings_call_a_network_as_its_runtime_does() {
     let host = two_networks();
-    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
-    let alias = alias(&network, "shop", model::Publisher::Spoke);
-    host.engine().networks.enroll(&alias, &network).unwrap();
+    entitle(&host, "back", "shop", model::Publisher::Spoke);
     host.attach("back", "c1", Some("db"));
     host.spoke("port add db 8443:443");
     for (line, of_shop) in [("ports", "ports shop"), ("port ls", "port ls --network shop")] {
