@@ -26,7 +26,7 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket, lock: &HostLock) -> Re
     if !is_on(family, route)? {
         return lock.with(|| turn_on_first(family, route));
     }
-    let reported = Reported::read();
+    let reported = Reported::by(route);
     if reported.memory == Memory::default() {
         return Ok(());
     }
@@ -34,7 +34,7 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket, lock: &HostLock) -> Re
     let mut is_marked = reported.is_marked(family);
     if !is_marked && transit::has(&mut filter, &Entry::Family(family))? {
         lock.with(|| settle(&mut filter))?;
-        is_marked = Reported::read().is_marked(family);
+        is_marked = Reported::by(route).is_marked(family);
     }
     match is_marked || reported.memory.has_started(family) {
         true => restore_missing(&mut filter).map(drop),

@@ -27,37 +27,40 @@ fn segment(bridge: &IfName) -> Tuple {
     Tuple::new().mark_between(number_of(bridge))
 }
 
-/// Whether all of them are there, by themselves or in others.
+/// Those in the kernel, of all segments.
+fn present(socket: &mut Socket) -> Result<Ranges> {
+    let mut all = Ranges::new();
+    for set in SUBNETS {
+        let ranges = nft::between(socket, TABLE, set.name)?;
+        all.extend(ranges.into_iter().map(|range| (set.name, range)));
+    }
+    Ok(all)
+}
+
+fn is_in((set, inner): &(&str, Between), (other, outer): &(&str, Between)) -> bool {
+    set == other && outer.first <= inner.first && inner.last <= outer.last
+}
+
+/// Whether all of them are there, by themselves or in others. Their first addresses do not say it: a narrower one may
+/// begin with the same.
 pub(super) fn are_there(socket: &mut Socket, sender: &Sender) -> Result<bool> {
-    // Not by their first addresses: a narrower one may begin with the same.
-    Ok(missing(socket, sender)?.is_empty())
+    Ok(missing(&present(socket)?, sender).is_empty())
 }
 
 /// Those that are in no other one.
-fn missing(socket: &mut Socket, sender: &Sender) -> Result<Ranges> {
+fn missing(present: &Ranges, sender: &Sender) -> Ranges {
     let mut missing = wanted(sender);
-    for set in SUBNETS {
-        let there = nft::between(socket, TABLE, set.name)?;
-        let is_in = |wanted: &Between| {
-            there.iter().any(|it| it.first <= wanted.first && wanted.last <= it.last)
-        };
-        missing.retain(|(name, wanted)| *name != set.name || !is_in(wanted));
-    }
-    Ok(missing)
+    missing.retain(|wanted| !present.iter().any(|there| is_in(wanted, there)));
+    missing
 }
 
 /// Removes those that are in ones that are missing: the kernel takes none that overlap. Returns what is missing.
 pub(super) fn make_room(socket: &mut Socket, sender: &Sender) -> Result<Ranges> {
-    let missing = missing(socket, sender)?;
+    let present = present(socket)?;
+    let missing = missing(&present, sender);
     let mut transaction = Transaction::new();
-    for set in SUBNETS {
-        let there = nft::between(socket, TABLE, set.name)?;
-        for (name, wanted) in missing.iter().filter(|(name, _)| *name == set.name) {
-            let is_in = |it: &&Between| wanted.first <= it.first && it.last <= wanted.last;
-            for range in there.iter().filter(is_in) {
-                transaction.delete_between(TABLE, name, range, sender.about("widening"));
-            }
-        }
+    for there in present.iter().filter(|there| missing.iter().any(|wanted| is_in(there, wanted))) {
+        transaction.delete_between(TABLE, there.0, &there.1, sender.about("widening"));
     }
     // Another one was faster, maybe with the same.
     transaction.commit(socket)?.except(netlink::Errno::NOENT).into_result()?;
@@ -71,12 +74,10 @@ pub(super) fn forget(
     bridge: &IfName,
 ) -> Result<()> {
     let segment = segment(bridge);
-    for set in SUBNETS {
-        for range in nft::between(socket, TABLE, set.name)? {
-            if range.first.bytes().starts_with(segment.bytes()) {
-                let about = format!("removing a subnet of {bridge} ({TABLE})");
-                transaction.delete_between(TABLE, set.name, &range, about);
-            }
+    for (set, range) in present(socket)? {
+        if range.first.bytes().starts_with(segment.bytes()) {
+            let about = format!("removing a subnet of {bridge} ({TABLE})");
+            transaction.delete_between(TABLE, set, &range, about);
         }
     }
     Ok(())
@@ -84,10 +85,8 @@ pub(super) fn forget(
 
 /// Puts all of them into a table that is made anew.
 pub(super) fn keep(socket: &mut Socket, transaction: &mut Transaction) -> Result<()> {
-    for set in SUBNETS {
-        for range in nft::between(socket, TABLE, set.name)? {
-            transaction.add_between(TABLE, set.name, &range, format!("making {TABLE} anew"));
-        }
+    for (set, range) in present(socket)? {
+        transaction.add_between(TABLE, set, &range, format!("making {TABLE} anew"));
     }
     Ok(())
 }
