@@ -85,7 +85,8 @@ fn a_fence_costs_few_questions() {
     assert!(fenced <= open + 8, "{fenced}, and {open} without a fence");
 }
 
-/// The kernel takes a transaction back only after a grace period of RCU, and frees what one deleted. A file below `/proc/sys/net` is the slower to open, the more namespaces there are.
+/// The kernel takes a transaction back only after a grace period of RCU, and frees what one deleted. A file below
+/// `/proc/sys/net` is the slower to open, the more namespaces there are.
 #[test]
 fn a_port_of_a_running_container_waits_for_nothing() {
     let world = World::new(&Plugins::subject());
