@@ -2,6 +2,7 @@
 
 pub(super) mod check;
 mod cluster;
+mod filter;
 mod host;
 mod kernel;
 mod kurma;
@@ -50,7 +51,10 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
     checks.extend(ports::checks(host_context, &attachments));
     match (host_context.facts)() {
-        Ok(facts) => checks.extend(on_the_wire(host_context, &networks, &facts)),
+        Ok(facts) => {
+            checks.extend(filter::checks(facts.tables.as_ref(), &attachments));
+            checks.extend(on_the_wire(host_context, &networks, &facts));
+        }
         Err(error) => checks.push(
             Check::fail(format!("the kernel does not describe this host: {error}"), "")
                 .without_fix(),

@@ -26,6 +26,7 @@ use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
 use engine::port::{Described, Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
+use linux::filter::RuleTable;
 use model::{
     Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress,
     InterfaceNamespace, Layer, LinkKind, Network, Ownership, PortMap, PortUser, Process, Publish,
@@ -107,6 +108,7 @@ impl Fixture {
             routes: vec![route("0.0.0.0/0", "eth0"), route("192.168.1.0/24", "eth0")],
             forward: Forward::Accepted,
             exposed: None,
+            tables: Some(RuleTable::ALL.into()),
         };
         let root = TempDir::new().unwrap();
         std::fs::create_dir_all(root.path().join("sys/module")).unwrap();

@@ -5,6 +5,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 
 use linux::Exposed;
+use linux::filter::RuleTable;
 use model::IpNet;
 
 pub use self::read::read;
@@ -60,6 +61,8 @@ pub struct HostFacts {
     pub forward: Forward,
     /// What is open because Spoke has the host forward; `None` where it does not.
     pub exposed: Option<Vec<Exposed>>,
+    /// The tables with rules about containers that are there; `None` where the packet filter cannot be read.
+    pub tables: Option<BTreeSet<RuleTable>>,
 }
 
 impl HostFacts {

@@ -13,6 +13,7 @@ mod names;
 mod neighbours;
 mod owner;
 pub(crate) mod quota;
+mod rule_table;
 mod rules;
 mod ruleset;
 mod sandbox_names;
@@ -31,6 +32,7 @@ pub use forwarding::{
 pub use lan::set_lan;
 pub use names::{NameServer, keep as keep_names, unload as unload_names};
 pub use owner::Owner;
+pub use rule_table::RuleTable;
 pub(crate) use ruleset::{HAIRPIN, TABLE};
 pub use ruleset::{
     ensure, is_loaded, mend, reload, unload, unload_unowned, verify as verify_ruleset,

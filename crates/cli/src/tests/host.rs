@@ -19,6 +19,30 @@ ok    every MTU fits eth0 (1500)
     );
 }
 
+/// As after `nft flush ruleset` where no daemon runs.
+#[test]
+fn a_host_whose_packet_filter_was_emptied() {
+    let mut host = Fixture::new();
+    host.spoke("network create front");
+    host.spoke("network create --egress 10.9.0.7:5432 agents");
+    for name in ["a", "b", "c", "d"] {
+        host.attach("front", name, None);
+    }
+    host.attach("agents", "fenced", None);
+    host.facts.tables = Some(BTreeSet::new());
+    let report = host.try_spoke(&["doctor"]).1;
+    for line in [
+        "FAIL  the packet filter has no table inet spoke, and so no masquerading, published ports and isolation \
+         for a, b, c and 2 more\n      fix: systemctl enable --now spoke\n",
+        "FAIL  the packet filter has no table inet spoke_fence, and so no egress rules for fenced\n",
+        "FAIL  the packet filter has no table bridge spoke, and so no checks of the addresses",
+    ] {
+        assert!(report.contains(line), "{line:?}: {report}");
+    }
+    host.facts.tables = None;
+    assert!(!host.try_spoke(&["doctor"]).1.contains("has no table"), "it cannot be read");
+}
+
 /// What the daemon says of a rival is doubtful as long as it serves and says nothing else.
 #[test]
 fn a_host_on_which_something_keeps_removing_the_packet_filter() {

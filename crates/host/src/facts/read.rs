@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use linux::filter::Dropping;
+use linux::filter::{Dropping, RuleTable};
 use model::{Family, Result};
 use netlink::{Links, Routes, Socket};
 
@@ -36,7 +36,8 @@ pub fn read() -> Result<HostFacts> {
     let forward = forward().unwrap_or_else(|error| Forward::Unknown(error.to_string()));
     // Where the filter cannot be read, `forward` says so.
     let exposed = linux::exposed().unwrap_or_default();
-    Ok(HostFacts { links, routes, forward, exposed })
+    let tables = Socket::netfilter().and_then(|mut socket| RuleTable::present(&mut socket)).ok();
+    Ok(HostFacts { links, routes, forward, exposed, tables })
 }
 
 fn forward() -> Result<Forward> {
