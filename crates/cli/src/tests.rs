@@ -26,7 +26,7 @@ use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
 use engine::port::{Described, Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
-use linux::filter::RuleTable;
+use linux::RuleTable;
 use model::{
     Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress,
     InterfaceNamespace, Layer, LinkKind, Network, Ownership, PortMap, PortUser, Process, Publish,

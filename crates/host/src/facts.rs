@@ -4,8 +4,7 @@ mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linux::Exposed;
-use linux::filter::RuleTable;
+use linux::{Exposed, RuleTable};
 use model::IpNet;
 
 pub use self::read::read;

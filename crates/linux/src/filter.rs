@@ -13,7 +13,6 @@ mod names;
 mod neighbours;
 mod owner;
 pub(crate) mod quota;
-mod rule_table;
 mod rules;
 mod ruleset;
 mod sandbox_names;
@@ -32,7 +31,6 @@ pub use forwarding::{
 pub use lan::set_lan;
 pub use names::{NameServer, keep as keep_names, unload as unload_names};
 pub use owner::Owner;
-pub use rule_table::RuleTable;
 pub(crate) use ruleset::{HAIRPIN, TABLE};
 pub use ruleset::{
     ensure, is_loaded, mend, reload, unload, unload_unowned, verify as verify_ruleset,

@@ -51,5 +51,5 @@ pub use driver::Linux;
 pub use forwarding::{Exposed, exposed};
 pub use life::Life;
 pub use listener::{Listener, Listening, Taken, taken};
-pub use policy::OwnTable;
+pub use policy::{OwnTable, RuleTable};
 pub use subnets::occupied;

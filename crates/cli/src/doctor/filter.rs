@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linux::filter::RuleTable;
+use linux::RuleTable;
 use model::Attachment;
 
 use super::check::Check;
@@ -22,7 +22,7 @@ pub(super) fn checks(
 }
 
 fn missed(table: RuleTable, attachments: &[Attachment]) -> Option<Check> {
-    let needing = attachments.iter().filter(|record| table.is_needed_by(record));
+    let needing = attachments.iter().filter(|record| table.is_needed_by(record).unwrap_or(false));
     let names: BTreeSet<String> = needing.map(Attachment::container_name).collect();
     if names.is_empty() {
         return None;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use linux::filter::{Dropping, RuleTable};
+use linux::RuleTable;
+use linux::filter::Dropping;
 use model::{Family, Result};
 use netlink::{Links, Routes, Socket};
 

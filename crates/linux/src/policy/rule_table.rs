@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use model::{Attachment, Backend, Phase, Result};
+use model::{Attachment, Phase, Result};
 use netlink::Socket;
 use netlink::nft::{self, Table};
 
-use super::{fence, ruleset, spoof};
+use super::wanted::{self, ExpectedElements};
+use crate::filter::{self, fence, spoof};
 
 /// A table with rules about containers, which is there as long as a container needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,24 +27,27 @@ impl RuleTable {
     /// Which table it is.
     pub fn table(self) -> Table<'static> {
         match self {
-            Self::Attached => ruleset::TABLE,
+            Self::Attached => filter::TABLE,
             Self::Egress => fence::TABLE,
             Self::Senders => spoof::TABLE,
         }
     }
 
     /// Whether an attachment has rules there, by its record.
-    pub fn is_needed_by(self, record: &Attachment) -> bool {
+    ///
+    /// # Errors
+    /// Where the record has no name of an interface, or the kernel cannot be asked which one leads to the container.
+    pub fn is_needed_by(self, record: &Attachment) -> Result<bool> {
         if !matches!(record.phase, Phase::Attached(_)) {
-            return false;
+            return Ok(false);
         }
-        let wiring = &record.wiring;
-        match self {
+        Ok(match self {
             Self::Attached => {
-                wiring.firewall.as_ref().is_some_and(|it| it.backend == Backend::Nftables)
+                ExpectedElements::of(record)?.is_some_and(|it| !it.elements.is_empty())
             }
-            Self::Egress | Self::Senders => wiring.fence.is_some() || wiring.own_fence.is_some(),
-        }
+            Self::Egress => record.wiring.fence.is_some() || record.wiring.own_fence.is_some(),
+            Self::Senders => wanted::sender(record)?.is_some(),
+        })
     }
 
     /// Those that the kernel has.
