@@ -11,7 +11,8 @@ pub(crate) const HELP: &str =
     The way there and back is followed in the kernel and the book: nothing is executed, changed or \
     sent, but for --probe.
 
-Exits with 0 where A reaches B, 1 where it does not, 5 where a hop cannot be judged.
+Exits with 0 where A reaches B, 1 where it does not, 3 where no container is called A, 4 where a name means \
+    several, 5 where a hop cannot be judged.
 
 Examples:
   spoke explain web db 5432
