@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use cni::{Found, Namespaces};
+use cni::{NamespaceKind, Namespaces};
 use docker::driver::{Sandboxes, Within};
 use engine::Members;
 use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
@@ -146,8 +146,8 @@ impl Host for Nothing {
 }
 
 impl Namespaces for Nothing {
-    fn inspect(&self, _: &Path) -> Result<Found> {
-        Ok(Found::Other(2))
+    fn inspect(&self, _: &Path) -> Result<NamespaceKind> {
+        Ok(NamespaceKind::Other(2))
     }
 }
 

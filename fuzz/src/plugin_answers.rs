@@ -9,7 +9,7 @@ use libnetwork::{
 };
 use model::Kind;
 use remote::calls::{Calls, Failed, Fate};
-use remote::discover::Places;
+use remote::discover::PluginDirectories;
 use remote::plugins::Plugins;
 
 use crate::server::{Server, TIMEOUT};
@@ -78,7 +78,7 @@ impl Stranger {
     fn start() -> Self {
         let server = Server::start("p.sock", reply);
         let sockets = vec![server.folder().to_owned()];
-        let places = Places { sockets, descriptions: Vec::new() };
+        let places = PluginDirectories { sockets, descriptions: Vec::new() };
         Self { server, plugins: Plugins::new(places, TIMEOUT) }
     }
 }

@@ -73,10 +73,10 @@ pub(super) fn claims(
     networks: &[Network],
     facts: &HostFacts,
 ) -> Vec<Claimed> {
-    let described = host::podman_places::known(&host_context.root).networks;
+    let described = host::podman_networks::known(&host_context.root).networks;
     let described: BTreeSet<NetworkName> = described.into_iter().map(|it| it.name).collect();
     let mut claims = ours(networks, &described, facts);
-    claims.extend(declared(&host_context.root.join(host::podman_places::LISTS), Owner::Cni));
+    claims.extend(declared(&host_context.root.join(host::podman_networks::LISTS), Owner::Cni));
     claims.extend(declared(&host_context.root.join("etc/containers/networks"), Owner::Podman));
     claims.extend(dockers(facts));
     claims

@@ -62,13 +62,13 @@ pub(super) fn run(
         EgressCommand::Show(which) => show(&which.network, output, host_context),
         EgressCommand::Test(wanted) => judged::test(wanted, output, host_context),
         EgressCommand::Set(wanted) => match wanted.wanted()? {
-            own::Wanted::Network(network, rules) => {
+            own::RulesChange::Network(network, rules) => {
                 super::host::refuse_shared_rules(&network, host_context)?;
                 change(&network, output, host_context, &move |fence| {
                     fence.rules.clone_from(&rules.rules);
                 })
             }
-            own::Wanted::Container(container, network, rules) => {
+            own::RulesChange::Container(container, network, rules) => {
                 own::set((container, network, rules), output, host_context)
             }
         },

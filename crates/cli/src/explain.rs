@@ -18,7 +18,7 @@ use crate::answer::{Answer, FOUND};
 use crate::args::explain::{ExplainArgs, Port};
 use crate::context::HostContext;
 use crate::output::{Output, render};
-use ends::{Book, Found};
+use ends::{HostRecords, ResolvedEnd};
 
 /// The exit code where a hop cannot be judged.
 const UNJUDGED: u8 = 5;
@@ -59,7 +59,7 @@ fn explained(
     let records = engine.records.attachments()?;
     let aliases = engine.records.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
-    let book = Book::new(&records, &aliases, &mapped);
+    let book = HostRecords::new(&records, &aliases, &mapped);
     let from = book.sender(&wanted.from, &mut kernel)?;
     let mut notes = Vec::new();
     let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
@@ -97,8 +97,8 @@ fn explained(
 
 /// What is asked, with all that the book knows about it.
 fn trip(
-    book: &Book<'_>,
-    (from, to): (Found, Found),
+    book: &HostRecords<'_>,
+    (from, to): (ResolvedEnd, ResolvedEnd),
     wanted: &ExplainArgs,
     kernel: &mut Netlink,
 ) -> Trip {
@@ -145,7 +145,7 @@ fn follows(host_context: &HostContext) -> Option<Follows> {
 }
 
 /// No container has the name.
-fn lost(from: &Found, to: &str, hops: Vec<explain::Hop>) -> Report {
+fn lost(from: &ResolvedEnd, to: &str, hops: Vec<explain::Hop>) -> Report {
     let (from, to) = (from.end.to_string(), to.to_owned());
     Report { from, to, called: None, verdict: Verdict::Fails, hops }
 }

@@ -69,7 +69,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     // The store uses it to prove which containers are gone.
     let shown = kurma::unused::collect(gc, host_context);
     let mut all = leftovers(&engine, mode, host_context);
-    let known = host::podman_places::known(&host_context.root);
+    let known = host::podman_networks::known(&host_context.root);
     if known.unread.is_none() {
         removed_by_podman(&engine, &known.networks, mode, &mut all);
     }

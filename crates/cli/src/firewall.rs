@@ -2,7 +2,7 @@
 //! ports obey.
 
 mod allowed;
-mod seen;
+mod state;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::args::firewall::FirewallCommand;
 use crate::context::HostContext;
 use crate::output::{Output, render};
 use allowed::Source;
-use seen::Seen;
+use state::FirewallState;
 
 pub(super) fn run(
     command: &FirewallCommand,
@@ -157,7 +157,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let mapped = Mapped::ask_all(&aliases, host_context);
     let kept = place(host_context)?.kept()?;
     let mut socket = Socket::netfilter()?;
-    let seen = seen::all(kept.as_ref(), &host_context.root, &mut socket)?;
+    let seen = state::all(kept.as_ref(), &host_context.root, &mut socket)?;
     let withdrawn = follow::is_shut(&mut socket)?;
     let follow = kept.map(|kept| kept.follow);
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
@@ -172,7 +172,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
         withdrawn,
         otherwise: all_otherwise(&ports, &seen),
         is_mended: ports.iter().any(|it| it.port.is_ours() && !otherwise(it, &seen).is_empty()),
-        warnings: seen::warnings(&seen, follow, withdrawn),
+        warnings: state::warnings(&seen, follow, withdrawn),
         firewalls: seen.iter().map(firewall_view).collect(),
         ports,
         routes: routes(&records, &titles),
@@ -181,17 +181,17 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }
 
-fn firewall_view(seen: &Seen) -> FirewallView {
+fn firewall_view(seen: &FirewallState) -> FirewallView {
     let (name, notes) = (seen.judgement.by, seen.judgement.notes.clone());
     FirewallView { name, state: seen.state, why: seen.why.clone(), notes }
 }
 
-fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[Seen]) -> PortView {
+fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[FirewallState]) -> PortView {
     let is_ours = port.is_ours();
     let protocol = port.protocol.parse::<Protocol>().map_or(0, Protocol::number);
     let address = port.host_ip.as_deref().and_then(|address| address.parse().ok());
     let known = seen.iter().filter(|seen| seen.is_known());
-    let allowed = known.map(|Seen { judgement, .. }| {
+    let allowed = known.map(|FirewallState { judgement, .. }| {
         let sources = allowed::sources(judgement, (protocol, port.host_port), address);
         (judgement.by.to_string(), sources)
     });
@@ -200,14 +200,14 @@ fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[Seen]) -> Po
 }
 
 /// Of all ports; Docker has one for each family of addresses.
-fn all_otherwise(ports: &[PortView], seen: &[Seen]) -> Vec<String> {
+fn all_otherwise(ports: &[PortView], seen: &[FirewallState]) -> Vec<String> {
     let mut all: Vec<String> = ports.iter().flat_map(|port| otherwise(port, seen)).collect();
     all.dedup();
     all
 }
 
 /// What a firewall that is not obeyed would refuse.
-fn otherwise(view: &PortView, seen: &[Seen]) -> Vec<String> {
+fn otherwise(view: &PortView, seen: &[FirewallState]) -> Vec<String> {
     let port = &view.port;
     let is_open = |judgement: &&Judgement| {
         judgement.state == State::On && view.obeys != Some(judgement.by) && port.reach != "local"

@@ -1,7 +1,7 @@
 //! `spoke kurma`: pods, the networking pod that connects them, and images.
 
 mod abandon;
-mod place;
+mod package;
 mod show;
 pub(super) mod unused;
 
@@ -37,8 +37,8 @@ pub(super) fn run(
 ) -> Result<Answer> {
     match command {
         KurmaCommand::Validate { file } => validate(file.as_deref(), output, host_context),
-        KurmaCommand::BuildImage(wanted) => place::build(wanted, output, host_context),
-        KurmaCommand::Install { directory } => place::install(directory, output, host_context),
+        KurmaCommand::BuildImage(wanted) => package::build(wanted, output, host_context),
+        KurmaCommand::Install { directory } => package::install(directory, output, host_context),
         KurmaCommand::Pull { locator, name } => pull(locator, name.as_ref(), output, host_context),
         KurmaCommand::Images => images(output, host_context),
         _ => {

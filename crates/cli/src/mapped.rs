@@ -37,13 +37,13 @@ pub(super) struct Beside {
 }
 
 /// The networks of ours that Docker knows.
-struct Known<'a> {
+struct KnownNetworks<'a> {
     all: BTreeSet<&'a AliasId>,
     /// Those for which Docker maps the ports.
     mapped: BTreeSet<&'a AliasId>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownNetworks<'a> {
     fn of(aliases: &'a [Alias]) -> Self {
         let docker = || aliases.iter().filter(|alias| alias.runtime == Runtime::Docker);
         let is_mapped = |alias: &&Alias| alias.publisher == Publisher::Runtime;
@@ -57,7 +57,7 @@ impl<'a> Known<'a> {
 impl Mapped {
     /// Asks Docker, where there are networks for which it maps.
     pub(super) fn ask(aliases: &[Alias], host_context: &HostContext) -> Self {
-        let known = Known::of(aliases);
+        let known = KnownNetworks::of(aliases);
         let mut mapped = Self::default();
         if !known.mapped.is_empty() {
             mapped.hear(&known, host_context);
@@ -69,11 +69,11 @@ impl Mapped {
     /// Asks Docker also for the ports of its own networks. A host without Docker has none.
     pub(super) fn ask_all(aliases: &[Alias], host_context: &HostContext) -> Self {
         let mut mapped = Self::default();
-        mapped.hear(&Known::of(aliases), host_context);
+        mapped.hear(&KnownNetworks::of(aliases), host_context);
         mapped
     }
 
-    fn hear(&mut self, known: &Known<'_>, host_context: &HostContext) {
+    fn hear(&mut self, known: &KnownNetworks<'_>, host_context: &HostContext) {
         for answer in (host_context.running)() {
             match answer {
                 Ok(containers) => containers.into_iter().for_each(|it| self.add(it, known)),
@@ -87,7 +87,7 @@ impl Mapped {
     }
 
     /// A container on several such networks has its ports once.
-    fn add(&mut self, container: Container, known: &Known<'_>) {
+    fn add(&mut self, container: Container, known: &KnownNetworks<'_>) {
         let Container { mut endpoints, mut networks, ports } = container;
         let is_on = |ids: &BTreeSet<&AliasId>, network: &Option<AliasId>| {
             network.as_ref().is_some_and(|id| ids.contains(id))

@@ -8,7 +8,7 @@ use engine::port::Cloud;
 use host::cloud::facts;
 use model::{AliasId, Error, Result};
 use neutron::Neutron;
-use neutron::reconcile::{Breadth, Facts, Fate, Orphan, Removed, Thing};
+use neutron::reconcile::{Breadth, Facts, Fate, Orphan, OrphanKind, Removed};
 
 use super::args::GcArgs;
 use super::view::FindingView;
@@ -44,7 +44,7 @@ pub(super) fn collect(
 /// Networks that Docker has removed and that Neutron refused to delete then.
 fn given_up(gc: &GcArgs, engine: &Engine, neutron: &Neutron) -> Result<Vec<FindingView>> {
     let view = |id: &AliasId, refusal: Option<&Error>| FindingView {
-        kind: Thing::Network.name(),
+        kind: OrphanKind::Network.name(),
         subject: id.to_string(),
         why: match refusal {
             None => "Docker has removed it, and Neutron did not let it go then".to_owned(),

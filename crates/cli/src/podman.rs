@@ -2,7 +2,7 @@
 //! of netavark's plugins.
 
 mod containers_conf;
-mod place;
+mod driver_file;
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::args::podman::PodmanCommand;
 use crate::context::HostContext;
 use crate::output::{Output, render};
 use containers_conf::{ContainersConf, Snippet};
-use place::{DriverFile, State};
+use driver_file::{DriverFile, State};
 
 pub(super) fn run(
     command: &PodmanCommand,

@@ -47,13 +47,15 @@ pub fn content<'a>(
     };
     let known = |content: Content| Ok(Some((content, Vec::new())));
     match view {
-        View::Overview => Book::read_all(&host_context)?.overview(&host_context),
-        View::Containers(wanted) => Book::read(&host_context)?.containers(wanted, &host_context),
+        View::Overview => ShownRecords::read_all(&host_context)?.overview(&host_context),
+        View::Containers(wanted) => {
+            ShownRecords::read(&host_context)?.containers(wanted, &host_context)
+        }
         View::Container { name, runtime } => {
-            Book::read(&host_context)?.container(name, runtime, &host_context)
+            ShownRecords::read(&host_context)?.container(name, runtime, &host_context)
         }
         View::Ports(wanted) => {
-            let book = Book::read_all(&host_context)?;
+            let book = ShownRecords::read_all(&host_context)?;
             let ports = book.all_ports();
             let all = ports.len();
             let (ports, part) = Part::of(ports, wanted.number, PORTS);
@@ -74,14 +76,14 @@ pub fn content<'a>(
 }
 
 /// What `spoke ps`, `spoke port ls` and `spoke network ls` are made of.
-struct Book {
+struct ShownRecords {
     networks: Vec<model::Network>,
     records: Vec<Attachment>,
     aliases: Vec<model::Alias>,
     mapped: Mapped,
 }
 
-impl Book {
+impl ShownRecords {
     fn read(host_context: &HostContext) -> Result<Self> {
         Self::read_with(host_context, Mapped::ask)
     }

@@ -22,7 +22,8 @@ mod view;
 pub use etcd::{Access, Etcd, EtcdServer, Url};
 pub use port::{
     AliveRecord, Change, Cluster, Expect, HostRecord, Key, LeaseId, Listener, Outcome, Record,
-    Rest, Revision, ServerRecord, TokenId, TokenRecord, TokenUse, Txn, WatchEnd, Write, is_refusal,
+    Revision, ServerRecord, TokenId, TokenRecord, TokenUse, Txn, UnknownFields, WatchEnd, Write,
+    is_refusal,
 };
 pub use reach::Reached;
 pub use token::{Door, JoinToken, Secret};

@@ -78,15 +78,15 @@ pub struct HostRecord {
     pub host: ClusterHost,
     /// The rest.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 /// The fields of a record that this version does not know.
-pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;
+pub type UnknownFields = std::collections::BTreeMap<String, serde_json::Value>;
 
 impl From<ClusterHost> for HostRecord {
     fn from(host: ClusterHost) -> Self {
-        Self { host, rest: Rest::new() }
+        Self { host, rest: UnknownFields::new() }
     }
 }
 

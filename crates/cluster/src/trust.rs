@@ -15,10 +15,10 @@ pub mod wire;
 
 pub use abandoned::Abandoned;
 pub use authority::{Authority, Usage, Validity};
-pub use files::{Files, Own, Pending};
+pub use files::{Files, OwnCertificate, Pending};
 pub use rotation::{AuthorityRecord, Phase, Standing, Successor};
 pub use serial::{CertificateRecord, PublicKey, Serial};
-pub use tls::{Asked, Pinned, ask_pinned, ask_with, is_other, server};
+pub use tls::{PeerQuestion, Pinned, ask_pinned, ask_with, is_other, server};
 pub use trusted::Trusted;
 
 use model::{Error, Result};

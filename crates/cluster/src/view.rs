@@ -9,8 +9,8 @@ use model::{
 };
 
 use crate::port::{
-    AliveRecord, Change, HostRecord, Key, Record, Rest, Revision, ServerRecord, TokenId,
-    TokenRecord,
+    AliveRecord, Change, HostRecord, Key, Record, Revision, ServerRecord, TokenId, TokenRecord,
+    UnknownFields,
 };
 use crate::trust::{AuthorityRecord, CertificateRecord, Serial, Standing};
 
@@ -27,7 +27,7 @@ pub struct View {
     /// The members.
     pub hosts: BTreeMap<HostName, ClusterHost>,
     /// What only later versions know of them.
-    pub rests: BTreeMap<HostName, Rest>,
+    pub rests: BTreeMap<HostName, UnknownFields>,
     /// When the daemon of each member was heard of anew last.
     pub epochs: BTreeMap<HostName, Revision>,
     /// Those whose daemon is there.

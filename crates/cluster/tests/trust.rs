@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use cluster::trust::{
-    Asked, Authority, Files, Own, Pending, Pinned, Serial, Usage, Validity, ask_pinned, ask_with,
-    is_other, server, wire,
+    Authority, Files, OwnCertificate, PeerQuestion, Pending, Pinned, Serial, Usage, Validity,
+    ask_pinned, ask_with, is_other, server, wire,
 };
 use model::{Error, HostName, Kind, Result, Timestamp};
 
@@ -20,13 +20,13 @@ fn now() -> Timestamp {
 }
 
 /// An authority, and files of a host that it has signed.
-struct Made {
+struct SignedHost {
     authority: Authority,
     files: Files,
     _directory: tempfile::TempDir,
 }
 
-impl Made {
+impl SignedHost {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let files = Files::below(directory.path());
@@ -45,7 +45,8 @@ impl Made {
         let signed = self.authority.sign(&key.public().unwrap(), (&name, usage), &serial, validity);
         let (certificate, record) = signed.unwrap();
         let digest = record.digest.clone();
-        let own = Own { serial: Some(serial), record: Some(record), since: now, until: now };
+        let own =
+            OwnCertificate { serial: Some(serial), record: Some(record), since: now, until: now };
         self.files.keep(path, &key, &certificate, &own).unwrap();
         digest
     }
@@ -62,7 +63,7 @@ impl Made {
         let at = listener.local_addr().unwrap();
         let served = thread::spawn(move || {
             let mut shown = None;
-            let answered = Asked::answer(listener.accept().unwrap().0, config, |asked| {
+            let answered = PeerQuestion::answer(listener.accept().unwrap().0, config, |asked| {
                 shown = Some(asked.certificate);
                 Ok(wire::Reply::Authority("key".to_owned()))
             });
@@ -74,7 +75,7 @@ impl Made {
 
 #[test]
 fn a_host_is_known_by_the_digest_of_its_authority() {
-    let made = Made::new();
+    let made = SignedHost::new();
     let (at, served) = made.serve();
     let reply = ask_pinned(at, Pinned(made.authority.digest()), &wire::Ask::Authority).unwrap();
     assert!(matches!(reply, wire::Reply::Authority(key) if key == "key"));
@@ -92,7 +93,7 @@ fn a_host_is_known_by_the_digest_of_its_authority() {
 
 #[test]
 fn a_host_shows_its_certificate() {
-    let made = Made::new();
+    let made = SignedHost::new();
     let digest = made.certify(&made.files.host_path(), Usage::Client, now());
     let (at, served) = made.serve();
     let own = made.read(&made.files.host_path());
@@ -106,7 +107,7 @@ fn a_host_shows_its_certificate() {
 /// One that has ended, one of another authority, and an authority's that was read anew.
 #[test]
 fn other_certificates_are_refused() {
-    let (made, other) = (Made::new(), Made::new());
+    let (made, other) = (SignedHost::new(), SignedHost::new());
     let old = Timestamp(now().0 - 10 * u64::from(LIFE));
     made.certify(&made.files.host_path(), Usage::Client, old);
     for files in [&made.files, &other.files] {
@@ -125,7 +126,7 @@ fn other_certificates_are_refused() {
 /// Whatever a stranger sends, it is not answered, and the thread ends.
 #[test]
 fn what_is_no_question_is_not_answered() {
-    let made = Made::new();
+    let made = SignedHost::new();
     for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[22, 3, 1, 255, 255, 0, 0]] {
         let (at, served) = made.serve();
         let mut stream = TcpStream::connect(at).unwrap();
@@ -150,7 +151,7 @@ fn lines_are_bounded_and_nothing_of_them_is_repeated() {
 
 #[test]
 fn a_revoked_certificate_is_in_the_list() {
-    let made = Made::new();
+    let made = SignedHost::new();
     let serial = Serial::new().unwrap();
     let revoked = [(serial, Timestamp(now().0 + 9))].into();
     made.files.write_revocations(&made.authority, &revoked, now()).unwrap();
@@ -161,7 +162,7 @@ fn a_revoked_certificate_is_in_the_list() {
 
 #[test]
 fn a_certificate_is_due_when_a_third_of_its_life_is_over() {
-    let own = |since, until| Own {
+    let own = |since, until| OwnCertificate {
         serial: None,
         record: None,
         since: Timestamp(since),

@@ -38,7 +38,7 @@ pub struct Subject {
 
 /// A DHCP server's answer, as the daemon passes it on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct DhcpAnswer {
     /// The address.
     pub addresses: Vec<InterfaceAddress>,
     /// The routes.
@@ -53,7 +53,7 @@ pub trait Service: Send + Sync {
     ///
     /// # Errors
     /// [`model::Kind::TryAgain`] where no server answers.
-    fn allocate(&self, subject: &Subject) -> Result<Given>;
+    fn allocate(&self, subject: &Subject) -> Result<DhcpAnswer>;
 
     /// Releases a lease; no effect without one.
     ///
@@ -65,7 +65,7 @@ pub trait Service: Send + Sync {
     ///
     /// # Errors
     /// [`model::Kind::NotFound`] where there is none.
-    fn check(&self, subject: &Subject) -> Result<Given>;
+    fn check(&self, subject: &Subject) -> Result<DhcpAnswer>;
 
     /// Releases every lease of the network that `valid` does not list.
     ///

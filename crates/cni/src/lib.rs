@@ -25,6 +25,6 @@ mod words;
 pub use chain::Chain;
 pub use delegate::Delegates;
 pub use many::ManyHosts;
-pub use namespace::{Found, Kernel, Namespaces};
+pub use namespace::{Kernel, NamespaceKind, Namespaces};
 pub use plugin::Plugin;
 pub use skel::{Context, Output, introduce, run};

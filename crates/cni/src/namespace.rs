@@ -10,7 +10,7 @@ const NSFS: i64 = 0x6e73_6673;
 
 /// The kind of what is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum NamespaceKind {
     /// Another namespace than Spoke's own, with its inode.
     Other(u64),
     /// The namespace of this process, with its inode.
@@ -22,7 +22,7 @@ pub enum Found {
 /// Opens namespaces.
 pub trait Namespaces {
     /// Checks what is at `path`.
-    fn inspect(&self, path: &Path) -> Result<Found>;
+    fn inspect(&self, path: &Path) -> Result<NamespaceKind>;
 }
 
 /// The kernel's own answer.
@@ -30,18 +30,18 @@ pub trait Namespaces {
 pub struct Kernel;
 
 impl Namespaces for Kernel {
-    fn inspect(&self, path: &Path) -> Result<Found> {
+    fn inspect(&self, path: &Path) -> Result<NamespaceKind> {
         let found = match Netns::open(path) {
             Ok(found) => found,
             Err(error) if error.kind() == Kind::Invalid => {
-                return Ok(Found::Nothing(instead(path, &error)));
+                return Ok(NamespaceKind::Nothing(instead(path, &error)));
             }
             Err(error) => return Err(error),
         };
         let own = Netns::current()?;
         Ok(match found.is_same(&own) {
-            true => Found::Own(own.inode()),
-            false => Found::Other(found.inode()),
+            true => NamespaceKind::Own(own.inode()),
+            false => NamespaceKind::Other(found.inode()),
         })
     }
 }
@@ -66,9 +66,9 @@ mod tests {
     #[test]
     fn tells_namespaces_from_files() {
         let inspect = |path: &str| Kernel.inspect(Path::new(path)).unwrap();
-        assert!(matches!(inspect("/proc/self/ns/net"), Found::Own(_)));
+        assert!(matches!(inspect("/proc/self/ns/net"), NamespaceKind::Own(_)));
         for nothing in ["/proc/self/ns/mnt", "/nonexistent", "/proc/version/x", "/proc/version"] {
-            assert!(matches!(inspect(nothing), Found::Nothing(_)), "{nothing}");
+            assert!(matches!(inspect(nothing), NamespaceKind::Nothing(_)), "{nothing}");
         }
     }
 }

@@ -18,7 +18,7 @@ use model::{
 use serde_json::{Value, json};
 
 use crate::many::ManyHosts;
-use crate::namespace::{Found, Namespaces};
+use crate::namespace::{NamespaceKind, Namespaces};
 use crate::plugin::{Call, Plan, Plugin};
 use crate::wire::{
     Args, Command, Configuration, Document, Environment, Failure, Interface, NO_ADDRESS, Success,
@@ -217,14 +217,14 @@ impl Run<'_> {
         };
         let is_optional = command == Command::Del || self.plugin.layer() == Layer::Address;
         match found {
-            Found::Other(inode) => Ok((Some(Sandbox { path, inode }), None)),
-            Found::Own(inode) if self.environment.allows_own_namespace() => {
+            NamespaceKind::Other(inode) => Ok((Some(Sandbox { path, inode }), None)),
+            NamespaceKind::Own(inode) if self.environment.allows_own_namespace() => {
                 Ok((Some(Sandbox { path, inode }), None))
             }
-            Found::Own(_) if command == Command::Del => Ok((None, Some(own()))),
-            Found::Own(_) => Err(own()),
-            Found::Nothing(_) if is_optional => Ok((None, None)),
-            Found::Nothing(what) => {
+            NamespaceKind::Own(_) if command == Command::Del => Ok((None, Some(own()))),
+            NamespaceKind::Own(_) => Err(own()),
+            NamespaceKind::Nothing(_) if is_optional => Ok((None, None)),
+            NamespaceKind::Nothing(what) => {
                 let msg = match self.plugin {
                     Plugin::Loopback => what,
                     _ => format!("failed to open netns {path:?}: {what}"),

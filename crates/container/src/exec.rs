@@ -26,7 +26,7 @@ use crate::line::{Line, Message, ready};
 use crate::program::{Files, Program};
 use crate::spec::Bounds;
 use crate::start;
-use crate::sys::{self, Side};
+use crate::sys::{self, ForkSide};
 use crate::traces::Traces;
 use crate::tree;
 
@@ -92,22 +92,22 @@ fn fork_inside(container: &Container<'_>, child: impl FnOnce()) -> Result<Pid> {
     let traces = Traces::find()?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let between = match sys::fork().map_err(failed)? {
-        Side::Child => {
+        ForkSide::Child => {
             let _end = sys::EndHere;
             traces.clear("spoke-plugin: call");
             let number = match enter_and_fork(init) {
-                Ok(Side::Child) => {
+                Ok(ForkSide::Child) => {
                     child();
                     sys::exit(0)
                 }
-                Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
+                Ok(ForkSide::Parent(pid)) => pid.as_raw_nonzero().get(),
                 Err(errno) => -errno.raw_os_error(),
             };
             // The starter notices the end of a child that could not send its number.
             let _ = write(&writer, &number.to_ne_bytes());
             sys::exit(0)
         }
-        Side::Parent(between) => between,
+        ForkSide::Parent(between) => between,
     };
     // It only reaps the child.
     let _ = waitpid(Some(between), WaitOptions::empty());
@@ -122,7 +122,7 @@ fn fork_inside(container: &Container<'_>, child: impl FnOnce()) -> Result<Pid> {
     }
 }
 
-fn enter_and_fork(init: BorrowedFd<'_>) -> Result<Side, Errno> {
+fn enter_and_fork(init: BorrowedFd<'_>) -> Result<ForkSide, Errno> {
     move_into_thread_name_spaces(init, ThreadNameSpaceType::PROCESS_ID)?;
     sys::fork_sibling()
 }

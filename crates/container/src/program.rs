@@ -13,7 +13,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use crate::fault::{Class, Doing, Fault};
 use crate::privileges::{Privileges, User, assume};
 use crate::spec::Process;
-use crate::sys::{self, Side, SignalMask};
+use crate::sys::{self, ForkSide, SignalMask};
 
 /// Everything that is needed to become it.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Program {
     pub(crate) fn spawn(&self, files: Files<'_>) -> Result<Pid, Fault> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).doing("making a pipe")?;
         match sys::fork().doing("making a process")? {
-            Side::Child => {
+            ForkSide::Child => {
                 let _end = sys::EndHere;
                 if let Err(fault) = self.run(files, &writer) {
                     // If the starter is gone, there is no receiver.
@@ -70,7 +70,7 @@ impl Program {
                 }
                 sys::exit(127);
             }
-            Side::Parent(pid) => {
+            ForkSide::Parent(pid) => {
                 drop(writer);
                 let Some(fault) = heard(&reader) else { return Ok(pid) };
                 // It only reaps the child.

@@ -20,7 +20,7 @@ use crate::directory::{Directory, Record, boot};
 use crate::fault::{Doing, Fault};
 use crate::line::{Line, Message, ready};
 use crate::privileges::Privileges;
-use crate::sys::{self, Side};
+use crate::sys::{self, ForkSide};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -108,12 +108,12 @@ fn begin(directory: &Directory, lock: Option<&OwnedFd>) -> Result<OwnedFd> {
     let (line, far) = Line::pair().map_err(failed)?;
     let ids = (geteuid().as_raw(), getegid().as_raw());
     let child = match sys::fork().map_err(failed)? {
-        Side::Child => {
+        ForkSide::Child => {
             let _end = sys::EndHere;
             drop(line);
             keep(&far, lock, ids)
         }
-        Side::Parent(child) => child,
+        ForkSide::Parent(child) => child,
     };
     drop(far);
     let heard = line.hear_until(Instant::now() + TIMEOUT);

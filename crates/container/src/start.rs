@@ -31,7 +31,7 @@ use crate::program::Program;
 use crate::rootfs::Plan;
 use crate::runtime;
 use crate::spec::{Root, Spec};
-use crate::sys::{self, Side};
+use crate::sys::{self, ForkSide};
 use crate::traces::Traces;
 
 /// How long a file system may take to be put together, and a program to be executed.
@@ -232,12 +232,12 @@ fn detach(init: &Init<'_>, clear: impl FnOnce()) -> Result<(Pid, OwnedFd), Errno
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     match sys::fork()? {
-        Side::Child => {
+        ForkSide::Child => {
             let _end = sys::EndHere;
             clear();
             between(init, &far)
         }
-        Side::Parent(child) => {
+        ForkSide::Parent(child) => {
             drop(far);
             let reported = reported(&near);
             drop(near);
@@ -259,8 +259,8 @@ fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
     let _ = setsid();
     let made = init.separate().and_then(|()| sys::fork());
     let number = match made {
-        Ok(Side::Child) => init.live(),
-        Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
+        Ok(ForkSide::Child) => init.live(),
+        Ok(ForkSide::Parent(pid)) => pid.as_raw_nonzero().get(),
         Err(errno) => -errno.raw_os_error(),
     };
     // If the starter is gone, the init ends too.

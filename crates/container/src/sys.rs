@@ -16,7 +16,7 @@ use rustix::thread::UnshareFlags;
 use crate::seccomp::Filter;
 
 /// The side on which [`fork`] returned.
-pub(crate) enum Side {
+pub(crate) enum ForkSide {
     /// The new process, with all signals blocked. It must end with [`exit`], whatever happens.
     Child,
     /// The calling process.
@@ -34,7 +34,7 @@ fn done(result: libc::c_long) -> Result<(), Errno> {
 /// Splits the process in two (fork(2)). Of several threads only the calling one continues in the
 /// child.
 #[allow(unsafe_code)]
-pub(crate) fn fork() -> Result<Side, Errno> {
+pub(crate) fn fork() -> Result<ForkSide, Errno> {
     let before = block_signals();
     // SAFETY: only the calling thread continues in the child. What that does keeps to the rules at
     // the top of this file, and no handler of the caller runs there, because all signals are
@@ -42,25 +42,25 @@ pub(crate) fn fork() -> Result<Side, Errno> {
     let pid = unsafe { libc::fork() };
     let failure = last();
     if pid == 0 {
-        return Ok(Side::Child);
+        return Ok(ForkSide::Child);
     }
     set_signal_mask(&before);
-    Pid::from_raw(pid.max(0)).map(Side::Parent).ok_or(failure)
+    Pid::from_raw(pid.max(0)).map(ForkSide::Parent).ok_or(failure)
 }
 
 /// As [`fork`], in a process that was forked: the new one is its parent's child, as it is itself.
 #[allow(unsafe_code)]
-pub(crate) fn fork_sibling() -> Result<Side, Errno> {
+pub(crate) fn fork_sibling() -> Result<ForkSide, Errno> {
     let flags = libc::CLONE_PARENT | libc::SIGCHLD;
     // SAFETY: as in `fork`, whose child has one thread and all signals blocked. No memory is shared
     // and no stack given, so that the child continues with a copy of everything.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     let failure = last();
     if pid == 0 {
-        return Ok(Side::Child);
+        return Ok(ForkSide::Child);
     }
     let pid = i32::try_from(pid).ok().and_then(|pid| Pid::from_raw(pid.max(0)));
-    pid.map(Side::Parent).ok_or(failure)
+    pid.map(ForkSide::Parent).ok_or(failure)
 }
 
 /// Ends the process at once: no destructor, no exit handler, nothing flushed twice.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cni::dhcp::Server;
 use config::Level;
-use dhcp::{Keeper, LeaseStore, News, Pace, Places, Terms};
+use dhcp::{ContainerLocator, Keeper, LeaseStore, News, Pace, Terms};
 use host::event::{Event, What};
 use host::time;
 use model::{AttachmentId, Ipv4Net, Result};
@@ -18,9 +18,9 @@ use crate::lease::{Leases, is_link_of, lease_store_of};
 use crate::sockets::Inherited;
 
 /// Where containers are now, as the store says: Docker moves a link after its lease was asked for.
-struct Book(Arc<Daemon>);
+struct StoreLocator(Arc<Daemon>);
 
-impl Places for Book {
+impl ContainerLocator for StoreLocator {
     fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf> {
         let found = self
             .0
@@ -76,7 +76,7 @@ impl Daemon {
         };
         let journal = Arc::clone(&self.journal);
         let report = Box::new(move |news| report(&journal, news));
-        Keeper::start(lease_store, pace, Box::new(Book(Arc::clone(self))), report)
+        Keeper::start(lease_store, pace, Box::new(StoreLocator(Arc::clone(self))), report)
     }
 }
 

@@ -21,13 +21,13 @@ pub(super) type Names = Arc<Vec<NamedElsewhere>>;
 /// What both threads share. The next life of the daemon begins with what this one has heard, because etcd may be away
 /// then; a reboot forgets it.
 pub(super) struct Elsewhere {
-    known: Mutex<Known>,
+    known: Mutex<LearnedNames>,
     wakes: OwnedFd,
     path: PathBuf,
 }
 
 #[derive(Default)]
-struct Known {
+struct LearnedNames {
     names: Names,
     is_saved: bool,
     saved: Option<Instant>,
@@ -42,7 +42,7 @@ impl Elsewhere {
         let is_member = hosts::is_member(&hosts::place(&config.store.state));
         let names = Some(&path).filter(|_| is_member).and_then(|path| read(path));
         let names = Arc::new(names.unwrap_or_default());
-        let known = Mutex::new(Known { names, is_saved: true, saved: None });
+        let known = Mutex::new(LearnedNames { names, is_saved: true, saved: None });
         Ok(Self { known, wakes, path })
     }
 
@@ -70,7 +70,7 @@ impl Elsewhere {
         self.names()
     }
 
-    fn save(&self, known: &mut Known) {
+    fn save(&self, known: &mut LearnedNames) {
         if known.is_saved || known.saved.is_some_and(|saved| saved.elapsed() < REST) {
             return;
         }
@@ -79,7 +79,7 @@ impl Elsewhere {
         (known.is_saved, known.saved) = (written.is_some(), Some(Instant::now()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, LearnedNames> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

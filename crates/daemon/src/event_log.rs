@@ -24,7 +24,7 @@ type Named = fn(&Attachment) -> Option<IfName>;
 pub(super) struct EventLog {
     named: Named,
     /// What they are called, by their names in the book.
-    networks: BTreeMap<NetworkName, Known>,
+    networks: BTreeMap<NetworkName, ReportedNetwork>,
     attachments: BTreeMap<AttachmentId, Reported>,
     unnamed: Unnamed,
 }
@@ -37,7 +37,7 @@ impl Default for EventLog {
 
 /// The reported state of a network.
 #[derive(Clone, Debug)]
-struct Known {
+struct ReportedNetwork {
     called: NetworkName,
     runtime: Runtime,
     /// What it was called before.
@@ -105,7 +105,7 @@ impl EventLog {
     fn network(&mut self, network: &Network, now: Timestamp) -> Vec<Event> {
         let (called, runtime) = (network.called(), network.runtime);
         let former = network.former_names().into_iter().cloned().collect();
-        let known = Known { called: called.clone(), runtime, former };
+        let known = ReportedNetwork { called: called.clone(), runtime, former };
         let Some(before) = self.networks.insert(network.name.clone(), known) else {
             let message = format!("network {called} was made");
             return vec![Event::new(What::NetworkCreated, now, message).on(called, runtime)];
@@ -124,7 +124,7 @@ impl EventLog {
 
     fn no_network(&mut self, name: &NetworkName, now: Timestamp) -> Vec<Event> {
         let known = self.networks.remove(name);
-        let event = |Known { called, runtime, .. }: Known| {
+        let event = |ReportedNetwork { called, runtime, .. }: ReportedNetwork| {
             Event::new(What::NetworkRemoved, now, format!("network {called} was removed"))
                 .on(&called, runtime)
         };

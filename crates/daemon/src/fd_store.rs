@@ -18,10 +18,10 @@ pub(crate) const PREFIX: &str = "names-";
 
 /// What is kept.
 #[derive(Debug, Default)]
-pub(crate) struct FdStore(Mutex<Kept>);
+pub(crate) struct FdStore(Mutex<StoredSockets>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredSockets {
     /// Of the life before, and not asked for yet.
     inherited: BTreeMap<String, OwnedFd>,
     /// What the service manager has.
@@ -32,7 +32,7 @@ impl FdStore {
     /// With what the service manager passed.
     pub(crate) fn new(inherited: BTreeMap<String, OwnedFd>) -> Self {
         let stored = inherited.keys().cloned().collect();
-        Self(Mutex::new(Kept { inherited, stored }))
+        Self(Mutex::new(StoredSockets { inherited, stored }))
     }
 
     /// The socket of a name that the life before had. The service manager keeps it on.
@@ -80,7 +80,7 @@ impl FdStore {
         all.iter().for_each(|name| self.discard(name));
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, StoredSockets> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

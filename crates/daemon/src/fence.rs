@@ -24,7 +24,7 @@ use host::time;
 
 use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
-use own::{Held, PRESENT};
+use own::{FencedContainer, PRESENT};
 
 /// How often records are looked after, and the whole table without a report of a change.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -47,7 +47,7 @@ struct Fences {
     /// configuration says of it. Of several networks on one bridge the first holds.
     networks: BTreeMap<IfName, Fenced>,
     /// Containers with rules of their own, and those of them for which the last attempt failed.
-    own: BTreeMap<AttachmentId, Held>,
+    own: BTreeMap<AttachmentId, FencedContainer>,
     unfinished_own: BTreeSet<AttachmentId>,
     /// Those of them that were learning when they were looked at last.
     learning_own: BTreeSet<AttachmentId>,

@@ -16,13 +16,13 @@
 mod address_lock;
 mod announce;
 mod ask;
-mod asked;
 mod attached;
 mod authority;
 mod blocks;
 mod called;
 mod check;
 mod closed;
+mod declared;
 mod door;
 mod drain;
 mod engines;
@@ -66,7 +66,7 @@ use model::{
 };
 
 use super::Daemon;
-use crate::sockets::{self, Made};
+use crate::sockets::{self, SocketFile};
 use member::Member;
 pub(super) use membership::Members;
 
@@ -157,7 +157,7 @@ struct State {
     /// What is to be said of networks in engines of this host, and which of it is a failure.
     engines: BTreeMap<NetworkName, Vec<engines::Note>>,
     /// Networks that Docker was asked to make on many hosts, and that are not there yet.
-    asked: BTreeMap<AliasId, asked::Asked>,
+    asked: BTreeMap<AliasId, declared::DeclaredNetwork>,
     /// Networks that the cluster has no more, and that were asked of the engines to remove.
     withdrawn: BTreeSet<NetworkName>,
     /// The containers of this host on every network, once the store was read.
@@ -198,7 +198,7 @@ impl Daemon {
     /// Serves the command line, and takes part in the cluster where this host is a member of one.
     ///
     /// The rest of the daemon works without.
-    pub(super) fn serve_hosts(self: &Arc<Self>) -> Option<Made> {
+    pub(super) fn serve_hosts(self: &Arc<Self>) -> Option<SocketFile> {
         match self.try_to_serve_hosts() {
             Ok(made) => Some(made),
             Err(error) => {
@@ -208,7 +208,7 @@ impl Daemon {
         }
     }
 
-    fn try_to_serve_hosts(self: &Arc<Self>) -> Result<Made> {
+    fn try_to_serve_hosts(self: &Arc<Self>) -> Result<SocketFile> {
         let store = &self.context_pool.config().store;
         let (wake, wakes) = mpsc::channel();
         let hosts = Arc::new(Hosts {
@@ -281,7 +281,7 @@ impl Daemon {
     fn prepare_asking(self: &Arc<Self>, hosts: &Arc<Hosts>) -> Result<()> {
         let (daemon, theirs) = (Arc::clone(self), Arc::clone(hosts));
         hosts.asking.prepare(move || {
-            let work = move |daemon: &Self| asked::keep(daemon, &theirs);
+            let work = move |daemon: &Self| declared::keep(daemon, &theirs);
             daemon.spawn("hosts-asked", work).map(drop)
         });
         hosts.read_asked();

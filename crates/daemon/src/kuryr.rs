@@ -14,7 +14,7 @@ use model::Result;
 
 use super::backstage::{Stage, ephemeral_here, scope_of};
 use super::spec::{self, Spec};
-use super::{Daemon, End, Listeners, Serving};
+use super::{Daemon, DaemonEnd, Listeners, Serving};
 use crate::sockets::{self, Inherited};
 
 /// Docker's unanswered calls, below the runtime directory.
@@ -84,7 +84,7 @@ impl Daemon {
         self: &Arc<Self>,
         listeners: Vec<Listener>,
         stop: &docker::server::Stop,
-        ended: &Sender<End>,
+        ended: &Sender<DaemonEnd>,
     ) -> Result<Option<JoinHandle<()>>> {
         if listeners.is_empty() {
             return Ok(None);

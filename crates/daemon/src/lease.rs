@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, process, thread};
 
-use cni::dhcp::{Given, Server, Service, client_id};
+use cni::dhcp::{DhcpAnswer, Server, Service, client_id};
 use config::Config;
-use dhcp::{Keeper, LeaseStore, News, Places, Terms};
+use dhcp::{ContainerLocator, Keeper, LeaseStore, News, Terms};
 use engine::Members;
 use linux::identity::{GROUP, Identity};
 use model::{AttachmentId, Dns, Error, InterfaceAddress, IpNet, NetworkName, Result, Route};
@@ -20,7 +20,7 @@ use netlink::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::sockets::{Inherited, Made, bind};
+use crate::sockets::{Inherited, SocketFile, bind};
 use flags::Flags;
 
 /// Leases, as the remote calls want them.
@@ -38,7 +38,7 @@ pub(crate) fn lease_store_of(config: &Config, socket: &Path) -> PathBuf {
 }
 
 impl Service for Leases {
-    fn allocate(&self, subject: &cni::dhcp::Subject) -> Result<Given> {
+    fn allocate(&self, subject: &cni::dhcp::Subject) -> Result<DhcpAnswer> {
         self.keeper.allocate(self.asked(subject)).map(given)
     }
 
@@ -46,7 +46,7 @@ impl Service for Leases {
         self.keeper.release(&subject.id)
     }
 
-    fn check(&self, subject: &cni::dhcp::Subject) -> Result<Given> {
+    fn check(&self, subject: &cni::dhcp::Subject) -> Result<DhcpAnswer> {
         let terms = self.keeper.check(&subject.id)?;
         let none =
             || Error::new(model::Kind::NotFound, format!("there is no lease for {}", subject.id));
@@ -77,14 +77,14 @@ impl Leases {
     }
 }
 
-fn given(terms: Terms) -> Given {
+fn given(terms: Terms) -> DhcpAnswer {
     let route = |(dst, via): &(model::Ipv4Net, std::net::Ipv4Addr)| Route {
         mtu: terms.mtu.map(u32::from),
         // As the reference says it: without one the route is of the link.
         scope: via.is_unspecified().then_some(Route::ON_LINK),
         ..Route::new(IpNet::V4(*dst), Some(IpAddr::V4(*via)))
     };
-    Given {
+    DhcpAnswer {
         addresses: vec![InterfaceAddress {
             address: IpNet::V4(terms.address),
             gateway: terms.routers.first().copied().map(IpAddr::V4),
@@ -103,7 +103,7 @@ fn given(terms: Terms) -> Given {
 /// Only the runtime moves links, and says where they are.
 struct Nowhere;
 
-impl Places for Nowhere {
+impl ContainerLocator for Nowhere {
     fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
         None
     }
@@ -156,7 +156,7 @@ fn serve(flags: &Flags) -> Result<()> {
 }
 
 /// The socket that systemd passed, or one of our own.
-fn listen(socket: &Path) -> Result<(UnixListener, Option<Made>)> {
+fn listen(socket: &Path) -> Result<(UnixListener, Option<SocketFile>)> {
     let mut inherited = Inherited::take()?.unix;
     match (inherited.pop(), inherited.is_empty()) {
         (Some(listener), true) => Ok((listener, None)),

@@ -5,7 +5,6 @@
 //! restart would lose.
 
 mod backstage;
-mod book;
 mod context_pool;
 mod dhcp;
 mod elsewhere;
@@ -35,6 +34,7 @@ mod remains;
 mod remote;
 mod sockets;
 mod spec;
+mod store_watch;
 mod trusted;
 mod via;
 mod web;
@@ -61,7 +61,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::context_pool::ContextPool;
-use crate::sockets::{Inherited, Kept, Made, Only};
+use crate::sockets::{Inherited, Only, SocketFile, SocketsByName};
 use backstage::Stage;
 use guard::Subscriptions;
 use journal::Journal;
@@ -107,7 +107,7 @@ pub(crate) struct Daemon {
 }
 
 /// Why the daemon ends.
-enum End {
+enum DaemonEnd {
     /// It was asked to.
     Reported,
     /// Docker's server ended by itself.
@@ -122,9 +122,9 @@ struct Listeners {
     metrics: Option<HttpListener>,
     /// Of the page, besides its socket.
     web: Option<HttpListener>,
-    _made: Vec<Made>,
+    _made: Vec<SocketFile>,
     /// Of the life before.
-    kept: Kept,
+    kept: SocketsByName,
     specs: Vec<Spec>,
 }
 
@@ -231,7 +231,7 @@ impl Listeners {
 }
 
 impl Daemon {
-    fn new(config: Config, kept: Kept, views: Views) -> Result<Self> {
+    fn new(config: Config, kept: SocketsByName, views: Views) -> Result<Self> {
         let journal = Arc::new(Journal::new(&config));
         let gate = fence::FenceGate::new(&config, journal.metrics.fence());
         Ok(Self {
@@ -330,7 +330,7 @@ impl Daemon {
         self: &Arc<Self>,
         listeners: Vec<Listener>,
         stop: &docker::server::Stop,
-        ended: &Sender<End>,
+        ended: &Sender<DaemonEnd>,
     ) -> Result<Option<JoinHandle<()>>> {
         if listeners.is_empty() {
             return Ok(None);
@@ -343,7 +343,7 @@ impl Daemon {
         self: &Arc<Self>,
         serving: Serving,
         stop: &docker::server::Stop,
-        ended: &Sender<End>,
+        ended: &Sender<DaemonEnd>,
     ) -> Result<Option<JoinHandle<()>>> {
         let Serving { name, plugin, listeners, calls } = serving;
         let server = Server {
@@ -357,7 +357,8 @@ impl Daemon {
             in_flight: self.in_flight(calls),
         };
         let (stop, ended) = (stop.clone(), ended.clone());
-        let serve = move |_: &Daemon| drop(ended.send(End::Server(server.run(listeners, stop))));
+        let serve =
+            move |_: &Daemon| drop(ended.send(DaemonEnd::Server(server.run(listeners, stop))));
         self.spawn(name, serve).map(Some)
     }
 
@@ -368,11 +369,11 @@ impl Daemon {
         opened.map_err(|error| self.journal.failed("keeping Docker's requests", &error)).ok()
     }
 
-    fn listen(self: &Arc<Self>, mut signals: Signals, ended: Sender<End>) -> Result<()> {
+    fn listen(self: &Arc<Self>, mut signals: Signals, ended: Sender<DaemonEnd>) -> Result<()> {
         let wait = move |_: &Daemon| {
             if signals.forever().next().is_some() {
                 // The daemon may be ending already.
-                let _ = ended.send(End::Reported);
+                let _ = ended.send(DaemonEnd::Reported);
             }
         };
         self.spawn("signals", wait).map(drop)
@@ -427,7 +428,7 @@ impl Daemon {
 
     fn figures(&self) -> Result<String> {
         let read = |host_context: &HostContext| {
-            metrics::Book::read(&host_context.engine(), self.views.pools)
+            metrics::StoreState::read(&host_context.engine(), self.views.pools)
         };
         let book = self.context_pool.with(read)?;
         self.journal.metrics.text(&book)
@@ -445,9 +446,9 @@ fn unlock_parameters() -> Result<()> {
     }
 }
 
-fn wait(end: &Receiver<End>) -> Result<()> {
+fn wait(end: &Receiver<DaemonEnd>) -> Result<()> {
     match end.recv() {
-        Ok(End::Reported) | Err(_) => Ok(()),
-        Ok(End::Server(result)) => result,
+        Ok(DaemonEnd::Reported) | Err(_) => Ok(()),
+        Ok(DaemonEnd::Server(result)) => result,
     }
 }

@@ -73,7 +73,7 @@ struct Neutron {
 
 /// The state of the store at a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct StoreState {
     /// Every network.
     pub(crate) networks: Vec<Network>,
     /// Every record of every attachment.
@@ -86,7 +86,7 @@ pub(crate) struct Book {
     pub(crate) traffic: Traffic,
 }
 
-impl Book {
+impl StoreState {
     /// The present state, with the pools as commands show them.
     ///
     /// # Errors
@@ -267,7 +267,7 @@ impl Metrics {
     }
 
     /// Everything, as Prometheus reads it (OpenMetrics 1.0.0).
-    pub(crate) fn text(&self, book: &Book) -> Result<String> {
+    pub(crate) fn text(&self, book: &StoreState) -> Result<String> {
         let failed = |cause| Error::bug("writing figures").because(cause);
         let mut text = String::new();
         encode(&mut text, &registry_of(book)).map_err(failed)?;
@@ -307,7 +307,7 @@ impl Neutron {
 }
 
 /// The counters from the store.
-fn registry_of(book: &Book) -> Registry {
+fn registry_of(book: &StoreState) -> Registry {
     let mut registry = Registry::with_prefix("spoke");
     let (used, free) = (Family::default(), Family::default());
     for pool in &book.pools {
@@ -365,7 +365,8 @@ mod tests {
         metrics.orphans(3);
         metrics.plugin("mynet", true);
         let pool = PoolUse { network: "n".into(), pool: "10.0.0.0/24".into(), used: 3, free: 250 };
-        let text = metrics.text(&Book { pools: vec![pool], ..Book::default() }).unwrap();
+        let text =
+            metrics.text(&StoreState { pools: vec![pool], ..StoreState::default() }).unwrap();
         for line in [
             r#"spoke_operations_total{frontend="docker",operation="Join",result="ok"} 1"#,
             r#"spoke_operation_seconds_count{frontend="docker",operation="Join"} 2"#,

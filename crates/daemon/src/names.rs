@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use ::names::{Book, Door, Gate, Place, Server, Table};
+use ::names::{Door, Gate, NameSource, ServedGateway, Server, Table};
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::NAMES_PORT;
 use linux::filter::{NameServer, keep_names, unload_names};
@@ -36,7 +36,7 @@ struct Records<'a> {
     elsewhere: Option<Names>,
     socket: Socket,
     /// What was led here when the ruleset was of this generation.
-    kept: Option<(u32, Vec<Place>)>,
+    kept: Option<(u32, Vec<ServedGateway>)>,
     is_failing: bool,
 }
 
@@ -120,7 +120,7 @@ impl Records<'_> {
     }
 }
 
-impl Book for Records<'_> {
+impl NameSource for Records<'_> {
     fn refresh(&mut self, table: &RwLock<Table>) -> Result<()> {
         let now = ::host::time::moment().ok();
         let elsewhere = self.daemon.elsewhere.hear();
@@ -143,8 +143,8 @@ impl Book for Records<'_> {
         self.wakes.as_fd()
     }
 
-    fn keep(&mut self, places: &[Place], port: u16) -> Result<()> {
-        let is_known = |(_, kept): &(u32, Vec<Place>)| kept == places;
+    fn keep(&mut self, places: &[ServedGateway], port: u16) -> Result<()> {
+        let is_known = |(_, kept): &(u32, Vec<ServedGateway>)| kept == places;
         if places.is_empty() && self.kept.as_ref().is_some_and(is_known) {
             return Ok(());
         }

@@ -34,7 +34,7 @@ type Target = (Protocol, SocketAddr);
 
 /// The owner of a port, as it was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct PublishedPort {
     id: AttachmentId,
     name: String,
     runtime: Runtime,
@@ -53,7 +53,7 @@ struct Owner {
     added: bool,
 }
 
-impl Wanted {
+impl PublishedPort {
     /// Whether its runtime may still bind the port itself.
     fn is_early(&self) -> bool {
         let is_new = self.since.is_some_and(|since| since.elapsed() < RESERVED);
@@ -93,7 +93,7 @@ impl State {
 /// The ports that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    published: BTreeMap<(AttachmentId, Layer), Vec<(Target, Wanted)>>,
+    published: BTreeMap<(AttachmentId, Layer), Vec<(Target, PublishedPort)>>,
     states: BTreeMap<Target, (Owner, State)>,
     tried: Option<Instant>,
     /// Whether the records have changed since.
@@ -153,7 +153,7 @@ impl Ports {
     }
 
     /// Closes what no container publishes, and what another one publishes now: its runtime may keep it itself.
-    fn drop_stale(&mut self, wanted: &BTreeMap<Target, Wanted>) {
+    fn drop_stale(&mut self, wanted: &BTreeMap<Target, PublishedPort>) {
         self.states.retain(|target, (owner, _)| {
             wanted.get(target).is_some_and(|wanted| wanted.owner() == *owner)
         });
@@ -171,8 +171,8 @@ impl Ports {
     }
 
     /// The ports to bind. A port on every address includes the same on one.
-    fn wanted(&self) -> BTreeMap<Target, Wanted> {
-        let all: BTreeMap<Target, &Wanted> =
+    fn wanted(&self) -> BTreeMap<Target, PublishedPort> {
+        let all: BTreeMap<Target, &PublishedPort> =
             self.published.values().flatten().map(|(target, wanted)| (*target, wanted)).collect();
         let every: BTreeSet<Target> =
             all.keys().filter(|(_, on)| on.ip().is_unspecified()).copied().collect();
@@ -202,7 +202,7 @@ fn family_of(address: IpAddr) -> Family {
 }
 
 /// The ports that a record publishes, in the families of its addresses.
-fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted)> {
+fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, PublishedPort)> {
     let is_complete = matches!(record.phase, Phase::Attached(_));
     let is_ours = is_complete && !record.is_published_by_plugin();
     let Some(publish) = record.wiring.publish.as_ref().filter(|_| is_ours) else {
@@ -210,10 +210,10 @@ fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted
     };
     let families = [Family::V4, Family::V6].into_iter().filter(|f| record.first(*f).is_some());
     let every: Vec<IpAddr> = families.map(Family::unspecified).collect();
-    let of = |map: &PortMap| -> Vec<(Target, Wanted)> {
+    let of = |map: &PortMap| -> Vec<(Target, PublishedPort)> {
         let is_served = |host: &IpAddr| record.first(family_of(*host)).is_some();
         let hosts = map.host.map_or_else(|| every.clone(), |host| vec![host]);
-        let wanted = Wanted {
+        let wanted = PublishedPort {
             id: record.id.clone(),
             name: record.container_name(),
             runtime: record.runtime,
@@ -227,7 +227,12 @@ fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted
     publish.ports.iter().flat_map(of).collect()
 }
 
-fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Journal) -> State {
+fn attempt(
+    target: Target,
+    wanted: &PublishedPort,
+    before: Option<State>,
+    journal: &Journal,
+) -> State {
     if wanted.runtime == Runtime::Podman && !wanted.added {
         // It binds its published ports after the network was made: they must be free until then.
         return State::Reserved;
@@ -278,7 +283,7 @@ fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Jou
     }
 }
 
-fn of(wanted: &Wanted) -> String {
+fn of(wanted: &PublishedPort) -> String {
     let name = &wanted.name;
     format!(", and {name} publishes it: who answers depends on where one asks; stop one of them")
 }

@@ -29,7 +29,7 @@ const ENDING: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Sockets by name.
-pub(crate) type Kept = BTreeMap<String, OwnedFd>;
+pub(crate) type SocketsByName = BTreeMap<String, OwnedFd>;
 
 /// Listening sockets that the service manager passed (sd_listen_fds(3)).
 #[derive(Debug, Default)]
@@ -37,12 +37,12 @@ pub(crate) struct Inherited {
     pub(crate) unix: Vec<UnixListener>,
     pub(crate) tcp: Vec<TcpListener>,
     /// Those that the life before had kept, by name.
-    pub(crate) kept: Kept,
+    pub(crate) kept: SocketsByName,
 }
 
 /// The file of a socket that we made; removed when dropped, unless it is another one by now.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
 }
@@ -93,7 +93,7 @@ impl Inherited {
 }
 
 /// Listens at `path`; only the superuser may connect.
-pub(crate) fn bind(path: &Path) -> Result<(UnixListener, Made)> {
+pub(crate) fn bind(path: &Path) -> Result<(UnixListener, SocketFile)> {
     let doing = || format!("listening at {}", path.display());
     clear(path)?;
     if let Some(parent) = path.parent() {
@@ -105,7 +105,7 @@ pub(crate) fn bind(path: &Path) -> Result<(UnixListener, Made)> {
     rustix::process::umask(before);
     let listener = bound.map_err(|cause| Error::os(doing(), cause))?;
     let file = fs::symlink_metadata(path).map_err(|cause| Error::os(doing(), cause))?;
-    Ok((listener, Made { path: path.to_owned(), identity: (file.dev(), file.ino()) }))
+    Ok((listener, SocketFile { path: path.to_owned(), identity: (file.dev(), file.ino()) }))
 }
 
 /// Listens at a TCP address.
@@ -159,7 +159,7 @@ fn process(pid: i32) -> String {
     }
 }
 
-impl Drop for Made {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path);
         if there.is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {

@@ -22,7 +22,7 @@ use model::{Error, Kind, Result};
 use page::{Frame, View};
 
 use super::Daemon;
-use crate::sockets::{self, Made};
+use crate::sockets::{self, SocketFile};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -83,7 +83,10 @@ struct Reply {
 
 impl Daemon {
     /// Serves the page; the rest of the daemon works without.
-    pub(super) fn serve_web(self: &Arc<Self>, loopback: Option<HttpListener>) -> Option<Made> {
+    pub(super) fn serve_web(
+        self: &Arc<Self>,
+        loopback: Option<HttpListener>,
+    ) -> Option<SocketFile> {
         let config = self.context_pool.config();
         if !config.web.enabled {
             return None;

@@ -20,7 +20,7 @@ use crate::{Lease, LeaseStore, Pace, Subject, Terms};
 const STACK: usize = 512 << 10;
 
 /// Where containers are, for a link that was moved since its lease was asked for.
-pub trait Places: Send {
+pub trait ContainerLocator: Send {
     /// The path of the namespace of the attachment's container; `None` if it is unknown.
     fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf>;
 
@@ -79,7 +79,7 @@ impl Keeper {
     pub fn start(
         lease_store: LeaseStore,
         pace: Pace,
-        places: Box<dyn Places>,
+        places: Box<dyn ContainerLocator>,
         report: Box<dyn Fn(News) + Send>,
     ) -> Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)

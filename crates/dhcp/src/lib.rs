@@ -20,7 +20,7 @@ use model::{AttachmentId, Dhcp, Mac};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, Heading, Pace, Step};
-pub use keeper::{Keeper, News, Places};
+pub use keeper::{ContainerLocator, Keeper, News};
 pub use lease_store::{Lease, LeaseStore, Leases};
 pub use packet::Terms;
 pub use time::Time;

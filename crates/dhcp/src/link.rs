@@ -10,7 +10,7 @@ use netlink::packet::{EVERYBODY, Kind, PacketSocket};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Existing, Link, Links, Netns, NewAddress, Route, Socket};
 
-use crate::keeper::Places;
+use crate::keeper::ContainerLocator;
 use crate::packet::{CLIENT, LONGEST, Message, SERVER, Terms, unwrap, wrap};
 use crate::{Heading, Subject};
 
@@ -18,7 +18,7 @@ use crate::{Heading, Subject};
 const PACKETS: usize = 32;
 
 /// A link, and the namespace that it is in now.
-pub(crate) struct Found {
+pub(crate) struct LocatedLink {
     netns: Netns,
     link: Link,
     pub(crate) mac: Mac,
@@ -41,8 +41,8 @@ pub(crate) struct Sockets {
 pub(crate) fn find(
     subject: &Subject,
     known: Option<Mac>,
-    places: &dyn Places,
-) -> Result<Option<Found>> {
+    places: &dyn ContainerLocator,
+) -> Result<Option<LocatedLink>> {
     let named = Some(subject.netns.clone()).filter(|path| !path.as_os_str().is_empty());
     let sandbox = places.sandbox(&subject.id).filter(|path| Some(path) != named.as_ref());
     let in_named = named.map(|path| (path, false));
@@ -65,7 +65,11 @@ pub(crate) fn find(
 }
 
 /// The link before its container has it, and after: Docker moves it there and back.
-fn in_host(subject: &Subject, known: Option<Mac>, places: &dyn Places) -> Result<Option<Found>> {
+fn in_host(
+    subject: &Subject,
+    known: Option<Mac>,
+    places: &dyn ContainerLocator,
+) -> Result<Option<LocatedLink>> {
     if subject.mac.is_none() && !subject.netns.as_os_str().is_empty() {
         return Ok(None);
     }
@@ -86,7 +90,7 @@ fn inspect(
     subject: &Subject,
     known: Option<Mac>,
     is_moved: bool,
-) -> Result<Option<Found>> {
+) -> Result<Option<LocatedLink>> {
     let link = netns.enter(|| {
         let mut socket = Socket::route()?;
         let is_it = |link: &Link| known.is_none_or(|mac| link.mac == Some(mac));
@@ -101,10 +105,10 @@ fn inspect(
         let is_clear = subject.mac.is_some() || same.next().is_none();
         Ok(first.filter(|_| is_clear))
     })??;
-    Ok(link.and_then(|link| Some(Found { netns, mac: link.mac?, link })))
+    Ok(link.and_then(|link| Some(LocatedLink { netns, mac: link.mac?, link })))
 }
 
-impl Found {
+impl LocatedLink {
     /// Its MTU, in bytes.
     pub(crate) fn mtu(&self) -> u32 {
         self.link.mtu

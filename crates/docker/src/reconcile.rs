@@ -12,7 +12,6 @@
 //! freed that may belong to an engine that was not asked: its networks were never listed, or by an
 //! engine of another id.
 
-mod book;
 mod doubt;
 mod live;
 mod neighbours;
@@ -20,6 +19,7 @@ mod notice;
 mod pass;
 mod peer;
 mod snapshot;
+mod store_view;
 mod unnamed;
 mod wait;
 mod watch;
@@ -30,11 +30,11 @@ use std::time::{Duration, Instant};
 
 use crate::api::Api;
 use crate::driver::Backstage;
-use book::{Book, EngineBook};
 use doubt::is_ours;
 pub use notice::Notice;
 use pass::Pass;
 use peer::Peer;
+use store_view::{EngineBook, StoreView};
 use wait::{Woken, wait};
 
 /// After something happened, more is about to happen.
@@ -91,7 +91,12 @@ pub fn run(
     run_over(settings, &EngineBook { backstage }, report, stop);
 }
 
-fn run_over(settings: &Settings, book: &dyn Book, report: &dyn Fn(Notice), stop: BorrowedFd<'_>) {
+fn run_over(
+    settings: &Settings,
+    book: &dyn StoreView,
+    report: &dyn Fn(Notice),
+    stop: BorrowedFd<'_>,
+) {
     let mut pass = Pass::new(settings, book, report);
     let peer = |socket: &PathBuf| Peer::new(Api::new(socket.clone(), TIMEOUT), settings.period);
     let mut peers: Vec<Peer> = settings.engines.iter().map(peer).collect();

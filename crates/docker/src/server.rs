@@ -7,11 +7,11 @@
 mod body;
 mod bridge;
 mod connection;
+mod connection_slots;
 mod in_flight;
 mod listener;
 mod manner;
 mod pace;
-mod places;
 mod reply;
 mod tls;
 
@@ -21,11 +21,11 @@ use std::time::Duration;
 use model::{Error, Kind, Result};
 use tokio::sync::{Semaphore, watch};
 
+use connection_slots::ConnectionSlots;
 pub use in_flight::InFlight;
 use libnetwork::{Answer, Call, Method, Profile};
 pub use listener::Listener;
 pub use manner::Manner;
-use places::Places;
 pub use tls::{Pem, Tls};
 
 /// Answers calls.
@@ -177,7 +177,7 @@ struct Shared {
     plugin: Arc<dyn Plugin>,
     observe: Arc<dyn Observe>,
     limits: Limits,
-    connections: Places,
+    connections: ConnectionSlots,
     calls: Arc<Semaphore>,
     asking: Arc<Semaphore>,
     large_bodies: Semaphore,
@@ -209,7 +209,7 @@ impl Server {
         Shared {
             plugin,
             observe,
-            connections: Places::new(limits.connections),
+            connections: ConnectionSlots::new(limits.connections),
             calls: Arc::new(Semaphore::new(limits.calls)),
             asking: Arc::new(Semaphore::new(limits.asking)),
             large_bodies: Semaphore::new(limits.large_bodies),

@@ -6,7 +6,7 @@ pub(crate) mod allocation;
 mod auxiliary;
 mod files;
 mod label;
-mod place;
+mod ranges;
 mod room;
 mod surplus;
 

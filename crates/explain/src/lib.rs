@@ -14,7 +14,7 @@ mod walk;
 pub use netlink_kernel::Netlink;
 pub use packet::{Carried, Device, Packet};
 pub use port::{Kernel, Space, Which};
-pub use rules::{Author, Filter, Place, Point, Rules, Ruling, Translation, author, judge};
+pub use rules::{Author, Filter, Point, RuleLocation, Rules, Ruling, Translation, author, judge};
 pub use walk::{
     Bridging, Elsewhere, End, Follows, Hop, Plug, Published, Report, Site, Standing, Status, Trip,
     Verdict, walk,

@@ -70,7 +70,7 @@ impl Rules {
     }
 
     /// The names of a table's chains.
-    fn names<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a str> {
+    fn names<'a>(&'a self, place: &'a RuleLocation) -> impl Iterator<Item = &'a str> {
         let same = |(filter, chain): &&(Filter, AnyChain)| {
             (*filter, chain.family, &chain.table) == (place.filter, place.family, &place.table)
         };
@@ -80,7 +80,7 @@ impl Rules {
 
 /// A rule, or the policy of a base chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct RuleLocation {
     /// In which packet filter.
     pub filter: Filter,
     /// `NFPROTO_*`.
@@ -101,7 +101,7 @@ pub struct Place {
     pub unclear: Option<String>,
 }
 
-impl Place {
+impl RuleLocation {
     /// What the family is called.
     pub fn family_name(&self) -> &'static str {
         match self.family {
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RuleLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, chain) = (&self.table, &self.chain);
         match (self.filter, self.rule) {
@@ -215,7 +215,7 @@ const TABLES: [(&str, Author); 16] = [
 ];
 
 /// Who set it, by the names of tables and chains.
-pub fn author(rules: &Rules, place: &Place) -> Author {
+pub fn author(rules: &Rules, place: &RuleLocation) -> Author {
     if let Some((_, author)) = TABLES.iter().find(|(name, _)| *name == place.table) {
         return *author;
     }

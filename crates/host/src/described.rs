@@ -7,7 +7,7 @@ use engine::port::Described;
 use model::{Backend, Timestamp};
 use serde_json::Value;
 
-use crate::podman_places;
+use crate::podman_networks;
 
 /// The networks that files below `root` describe. Of two files with one name the runtime's own choice counts.
 pub fn described(
@@ -15,13 +15,13 @@ pub fn described(
     variable: impl Fn(&str) -> Option<OsString>,
     (backend, now): (Backend, Timestamp),
 ) -> Vec<Described> {
-    let (places, _) = podman_places::directories(root, variable);
+    let (places, _) = podman_networks::directories(root, variable);
     // The last place is the one that Podman reads.
     let files = |place| cni::list::files(place, &["json"]).unwrap_or_default();
     let podmans = places.iter().rev().flat_map(|place| files(place));
     let mut all: Vec<Described> =
         podmans.filter_map(|file| podmans_network(&file, backend, now)).collect();
-    let lists = cni::list::described(&root.join(podman_places::LISTS)).into_iter();
+    let lists = cni::list::described(&root.join(podman_networks::LISTS)).into_iter();
     all.extend(lists.map(|(name, file)| Described {
         name,
         by: "CNI",

@@ -33,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct FollowRecord {
     /// Which firewall.
     pub follow: Followed,
     /// What it did when it could last be read; only of one that keeps its rules nowhere else.
@@ -80,7 +80,7 @@ impl Follow {
     ///
     /// # Errors
     /// Where the file cannot be read.
-    pub fn kept(&self) -> Result<Option<Kept>> {
+    pub fn kept(&self) -> Result<Option<FollowRecord>> {
         let path = self.path();
         let doing = || format!("reading {}; choose again: spoke firewall follow", path.display());
         let bytes = match file::read(&path, LONGEST) {
@@ -115,12 +115,12 @@ impl Follow {
     }
 
     /// What it did last is kept, where it was chosen before: it may be away now.
-    fn chosen(&self, follow: Followed) -> Kept {
+    fn chosen(&self, follow: Followed) -> FollowRecord {
         let before = self.kept().ok().flatten().filter(|kept| kept.follow == follow);
-        Kept { follow, last: before.and_then(|kept| kept.last) }
+        FollowRecord { follow, last: before.and_then(|kept| kept.last) }
     }
 
-    fn write(&self, kept: &Kept) -> Result<()> {
+    fn write(&self, kept: &FollowRecord) -> Result<()> {
         let bytes = serde_json::to_vec(kept)
             .map_err(|cause| Error::bug(format!("writing {}: {cause}", self.path().display())))?;
         let draft = self.directory.join(format!("{NAME}.new"));
@@ -208,7 +208,7 @@ impl Follow {
     }
 
     /// What the firewall does now or, where it is away, did last.
-    fn judgement(&self, kept: &Kept, socket: &mut Socket) -> Result<Judgement> {
+    fn judgement(&self, kept: &FollowRecord, socket: &mut Socket) -> Result<Judgement> {
         if kept.follow == Followed::Ufw {
             return self.written(kept.follow, socket);
         }
@@ -218,7 +218,7 @@ impl Follow {
             (State::Unknown(_), None) => Ok(now),
             (_, Some(last)) if *last == now => Ok(now),
             _ => {
-                self.write(&Kept { follow: kept.follow, last: Some(now.clone()) })?;
+                self.write(&FollowRecord { follow: kept.follow, last: Some(now.clone()) })?;
                 Ok(now)
             }
         }
@@ -350,10 +350,13 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let follow = Follow::new(state.path(), Path::new("/nonexistent"));
         let last = Some(Judgement::unknown(Followed::Firewalld, "a test".to_owned()));
-        let kept = Kept { follow: Followed::Firewalld, last };
+        let kept = FollowRecord { follow: Followed::Firewalld, last };
         follow.write(&kept).unwrap();
         assert_eq!(follow.chosen(Followed::Firewalld), kept);
-        assert_eq!(follow.chosen(Followed::Ufw), Kept { follow: Followed::Ufw, last: None });
+        assert_eq!(
+            follow.chosen(Followed::Ufw),
+            FollowRecord { follow: Followed::Ufw, last: None }
+        );
         std::fs::write(follow.path(), "{").unwrap();
         assert_eq!(follow.chosen(Followed::Firewalld).last, None);
     }

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::described;
 use crate::hosts::{self, Ask, Reply};
-use crate::podman_places;
+use crate::podman_networks;
 use crate::shared::Shared;
 use crate::time::now;
 
@@ -125,9 +125,9 @@ fn declared(root: &Path) -> Vec<Occupied> {
         let networks = cni::list::declared(&directory);
         networks.into_iter().flat_map(of_network).collect::<Vec<_>>()
     };
-    let (podmans, _) = podman_places::directories(root, |name| std::env::var_os(name));
+    let (podmans, _) = podman_networks::directories(root, |name| std::env::var_os(name));
     let podmans = podmans.into_iter().map(|place| (place, "Podman"));
-    std::iter::once((root.join(podman_places::LISTS), "CNI"))
+    std::iter::once((root.join(podman_networks::LISTS), "CNI"))
         .chain(podmans)
         .flat_map(in_directory)
         .collect()

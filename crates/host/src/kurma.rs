@@ -9,7 +9,7 @@ use config::{Config, KurmaConfig};
 use container::Engine;
 use container::rootless::Stay;
 use image::Proxies;
-use kurma::plugin::{Book, Limits};
+use kurma::plugin::{Limits, StoreDirectories};
 use kurma::{Directories, NetworkingPod, PodNetworks};
 use model::{Error, Result};
 use rustix::process::geteuid;
@@ -24,7 +24,7 @@ const CONFIGURATION: &str = "/etc/spoke";
 pub struct Host {
     config: KurmaConfig,
     /// None of a user's: what plugins share is root's.
-    book: Option<Book>,
+    book: Option<StoreDirectories>,
     directories: Directories,
     cache: PathBuf,
 }
@@ -35,7 +35,7 @@ impl Host {
     pub fn new(config: &Config, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
         let store = &config.store;
         let host = Self {
-            book: Some(Book {
+            book: Some(StoreDirectories {
                 runtime: store.runtime.clone(),
                 state: store.state.clone(),
                 config: CONFIGURATION.into(),

@@ -16,7 +16,7 @@ pub mod host_context;
 pub mod hosts;
 pub mod kurma;
 pub mod neighbours;
-pub mod podman_places;
+pub mod podman_networks;
 pub mod replaced;
 pub mod rivals;
 pub mod sandbox;

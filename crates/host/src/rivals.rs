@@ -36,36 +36,36 @@ const NAMED: usize = 3;
 
 /// One unit of repair.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Thing {
+enum RepairUnit {
     Table(OwnTable),
     Shared,
     Own(AttachmentId, Layer),
 }
 
-impl From<Healed<'_>> for Thing {
+impl From<Healed<'_>> for RepairUnit {
     fn from(healed: Healed<'_>) -> Self {
         match healed {
-            Healed::Own(id, layer) => Thing::Own(id.clone(), layer),
-            Healed::Shared => Thing::Shared,
+            Healed::Own(id, layer) => RepairUnit::Own(id.clone(), layer),
+            Healed::Shared => RepairUnit::Shared,
         }
     }
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for RepairUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Thing::Table(table) => write!(f, "rules of {table}"),
-            Thing::Shared => write!(f, "the rules that let containers' packets be forwarded"),
-            Thing::Own(id, _) => write!(f, "the packet filter of {id}"),
+            RepairUnit::Table(table) => write!(f, "rules of {table}"),
+            RepairUnit::Shared => write!(f, "the rules that let containers' packets be forwarded"),
+            RepairUnit::Own(id, _) => write!(f, "the packet filter of {id}"),
         }
     }
 }
 
-impl Thing {
+impl RepairUnit {
     fn longest(&self) -> Duration {
         match self {
-            Thing::Shared => LONGEST_SHARED,
-            Thing::Table(_) | Thing::Own(..) => LONGEST,
+            RepairUnit::Shared => LONGEST_SHARED,
+            RepairUnit::Table(_) | RepairUnit::Own(..) => LONGEST,
         }
     }
 }
@@ -101,9 +101,9 @@ impl History {
 /// The parts that were restored lately.
 #[derive(Debug, Default)]
 pub struct Rivals {
-    known: BTreeMap<Thing, History>,
+    known: BTreeMap<RepairUnit, History>,
     /// The reported parts.
-    contested: BTreeSet<Thing>,
+    contested: BTreeSet<RepairUnit>,
     /// Whether the last pass left out what other threads were working on.
     has_busy: bool,
     /// The pause before that is checked again, and when it ends.
@@ -146,11 +146,11 @@ impl Rivals {
             now.saturating_duration_since(history.last) >= HELD.max(2 * LONGEST) + LONGEST
         };
         self.known.retain(|_, history| !is_gone(history));
-        let contested = |(thing, history): (&Thing, &History)| {
+        let contested = |(thing, history): (&RepairUnit, &History)| {
             (!history.pause().is_zero()).then(|| thing.clone())
         };
-        let found: BTreeSet<Thing> = self.known.iter().filter_map(contested).collect();
-        let new: Vec<&Thing> = found.difference(&self.contested).collect();
+        let found: BTreeSet<RepairUnit> = self.known.iter().filter_map(contested).collect();
+        let new: Vec<&RepairUnit> = found.difference(&self.contested).collect();
         let reported = match new.is_empty() {
             false => Some(News::Contested(sentence(&new))),
             true if found.is_empty() && !self.contested.is_empty() => Some(News::Over),
@@ -162,7 +162,7 @@ impl Rivals {
     }
 }
 
-fn sentence(things: &[&Thing]) -> String {
+fn sentence(things: &[&RepairUnit]) -> String {
     let named: Vec<_> = things.iter().take(NAMED).map(ToString::to_string).collect();
     let more = things.len().saturating_sub(NAMED);
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -183,19 +183,19 @@ pub struct Pass<'a> {
 impl Pass<'_> {
     /// As [`Backoff::is_due`].
     pub(crate) fn is_table_due(&self, table: OwnTable) -> bool {
-        self.is_it_due(&Thing::Table(table))
+        self.is_it_due(&RepairUnit::Table(table))
     }
 
     /// As [`Backoff::looked`].
     pub(crate) fn looked_at_table(&mut self, table: OwnTable, was_changed: bool) {
-        self.looked_at(Thing::Table(table), was_changed);
+        self.looked_at(RepairUnit::Table(table), was_changed);
     }
 
-    fn is_it_due(&self, thing: &Thing) -> bool {
+    fn is_it_due(&self, thing: &RepairUnit) -> bool {
         self.rivals.known.get(thing).is_none_or(|history| history.due() <= self.now)
     }
 
-    fn looked_at(&mut self, thing: Thing, was_missing: bool) {
+    fn looked_at(&mut self, thing: RepairUnit, was_missing: bool) {
         let known = &mut self.rivals.known;
         if was_missing {
             let longest = thing.longest();

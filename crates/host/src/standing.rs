@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::trust::{Files, Own};
+use cluster::trust::{Files, OwnCertificate};
 use model::{Result, Timestamp};
 
 /// Below the durable directory.
@@ -23,7 +23,7 @@ const LONGEST: u64 = 1 << 20;
 pub struct Certificate {
     /// `host` or `server`.
     pub of: &'static str,
-    own: Own,
+    own: OwnCertificate,
 }
 
 impl Certificate {
@@ -70,7 +70,12 @@ mod tests {
 
     #[test]
     fn half_of_a_life_is_overdue() {
-        let own = Own { serial: None, record: None, since: Timestamp(100), until: Timestamp(200) };
+        let own = OwnCertificate {
+            serial: None,
+            record: None,
+            since: Timestamp(100),
+            until: Timestamp(200),
+        };
         let certificate = Certificate { of: "host", own };
         assert!(!certificate.is_overdue(Timestamp(149)) && certificate.is_overdue(Timestamp(150)));
     }

@@ -62,12 +62,12 @@ fn archive(reader: &mut dyn Read, into: &Path, limits: &Limits) -> Result<Vec<u8
     while let Some(entry) = archive.next()? {
         tree.budget.take(&entry)?;
         match part(&entry)? {
-            Part::Nothing => {}
-            Part::Manifest if manifest.is_some() => return Err(twice("manifest")),
-            Part::Manifest => manifest = Some(content(&entry, &mut archive, limits.manifest)?),
-            Part::Root if has_root => return Err(twice("rootfs")),
-            Part::Root => has_root = true,
-            Part::Below(path) => {
+            AciPart::Nothing => {}
+            AciPart::Manifest if manifest.is_some() => return Err(twice("manifest")),
+            AciPart::Manifest => manifest = Some(content(&entry, &mut archive, limits.manifest)?),
+            AciPart::Root if has_root => return Err(twice("rootfs")),
+            AciPart::Root => has_root = true,
+            AciPart::Below(path) => {
                 tree.budget.check(&path)?;
                 let link = linked(&entry)?;
                 let at =
@@ -83,7 +83,7 @@ fn archive(reader: &mut dyn Read, into: &Path, limits: &Limits) -> Result<Vec<u8
 }
 
 /// The part of an image to which an entry belongs.
-enum Part {
+enum AciPart {
     /// The archive's own directory.
     Nothing,
     Manifest,
@@ -91,15 +91,15 @@ enum Part {
     Below(PathBuf),
 }
 
-fn part(entry: &Entry) -> Result<Part> {
-    let Some(path) = clean(&entry.path)? else { return Ok(Part::Nothing) };
+fn part(entry: &Entry) -> Result<AciPart> {
+    let Some(path) = clean(&entry.path)? else { return Ok(AciPart::Nothing) };
     match below_root(&path) {
         Some(below) if below.as_os_str().is_empty() => match entry.kind {
-            Kind::Directory => Ok(Part::Root),
+            Kind::Directory => Ok(AciPart::Root),
             _ => Err(Error::invalid("its rootfs is no directory")),
         },
-        Some(below) => Ok(Part::Below(below.to_owned())),
-        None if path == Path::new("manifest") && entry.kind == Kind::File => Ok(Part::Manifest),
+        Some(below) => Ok(AciPart::Below(below.to_owned())),
+        None if path == Path::new("manifest") && entry.kind == Kind::File => Ok(AciPart::Manifest),
         None => Err(Error::invalid(format!(
             "it holds {path:?}: an App Container image holds manifest and rootfs only"
         ))),

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use model::{Error, Result};
 use rustix::fs::FlockOperation;
 
-pub(crate) use record::{Found, Record, Stamp};
+pub(crate) use record::{LocatorRecord, Record, Stamp};
 pub(crate) use staging::Staging;
 use tree::Tree;
 
@@ -77,12 +77,12 @@ impl Cache {
     }
 
     /// The last result of a locator, written as `key`.
-    pub(crate) fn found(&self, key: &str) -> Result<Option<Found>> {
-        Ok(Found::read(&self.found_path(key))?.filter(|found| found.key == key))
+    pub(crate) fn found(&self, key: &str) -> Result<Option<LocatorRecord>> {
+        Ok(LocatorRecord::read(&self.found_path(key))?.filter(|found| found.key == key))
     }
 
     /// Remembers what a locator gave.
-    pub(crate) fn remember(&self, found: &Found) -> Result<()> {
+    pub(crate) fn remember(&self, found: &LocatorRecord) -> Result<()> {
         let _lock = self.lock(FlockOperation::LockShared)?;
         found.write(&self.found_path(&found.key), &self.staging())
     }
@@ -247,7 +247,7 @@ impl Cache {
         let found = self.root.join("names");
         for name in names(&found)? {
             let path = found.join(name);
-            if !Found::read(&path)?.is_some_and(|found| known.contains(&found.id)) {
+            if !LocatorRecord::read(&path)?.is_some_and(|found| known.contains(&found.id)) {
                 removed(&path)?;
             }
         }

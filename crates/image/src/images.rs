@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use model::{Error, Kind, Result};
 
-use crate::cache::{Cache, Found, Record, Stamp};
+use crate::cache::{Cache, LocatorRecord, Record, Stamp};
 use crate::locator::Source;
 use crate::transport::Transport;
 use crate::{AppName, Image, ImageId, Locator, Policy};
@@ -110,7 +110,7 @@ impl Images {
         self.cache.name(&image.id)?;
         // Its labels may leave open what the name selects by.
         let key = key(&Locator::discover(name.clone()))?;
-        self.cache.remember(&Found { key, id: image.id.clone(), stamp: None })?;
+        self.cache.remember(&LocatorRecord { key, id: image.id.clone(), stamp: None })?;
         Ok(image)
     }
 
@@ -206,7 +206,7 @@ fn key(locator: &Locator) -> Result<String> {
 }
 
 /// Whether the file that an image was read from is still the same one.
-fn is_current(locator: &Locator, found: &Found) -> bool {
+fn is_current(locator: &Locator, found: &LocatorRecord) -> bool {
     stamp(locator) == found.stamp
 }
 

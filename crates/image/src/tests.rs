@@ -73,11 +73,11 @@ pub(crate) fn aci(name: &str, more: &str) -> Vec<u8> {
 
 pub(crate) const APP: &str = r#","labels":[{"name":"version","value":"1.0"}],"app":{"exec":["/bin/x"],"user":"0","group":"0"}"#;
 
-struct Place {
+struct Scratch {
     directory: TempDir,
 }
 
-impl Place {
+impl Scratch {
     fn new() -> Self {
         Self { directory: TempDir::new().unwrap() }
     }
@@ -104,7 +104,7 @@ fn locator(text: &str) -> Locator {
 
 #[test]
 fn the_same_image_has_the_same_id_however_it_is_packed() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let tar = aci("krm.test/a", APP);
     let plain = images.get(&place.write("a.aci", &tar)).unwrap();
@@ -122,7 +122,7 @@ fn the_same_image_has_the_same_id_however_it_is_packed() {
 
 #[test]
 fn a_broken_image_leaves_nothing() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let whole = gzip(&aci("krm.test/a", APP));
     for (name, bytes) in [
@@ -143,7 +143,7 @@ fn a_broken_image_leaves_nothing() {
 
 #[test]
 fn a_changed_file_is_read_again() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let locator = place.write("a.aci", &aci("krm.test/a", ""));
     let first = images.get(&locator).unwrap();
@@ -155,7 +155,7 @@ fn a_changed_file_is_read_again() {
 
 #[test]
 fn what_was_changed_in_the_cache_does_not_run_until_it_is_fetched_again() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let locator = place.write("a.aci", &aci("krm.test/a", ""));
     let image = images.get(&locator).unwrap();
@@ -183,7 +183,7 @@ fn what_was_changed_in_the_cache_does_not_run_until_it_is_fetched_again() {
 
 #[test]
 fn a_pin_is_the_file_or_the_tar() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let tar = aci("krm.test/a", "");
     let file = gzip(&tar);
@@ -207,7 +207,7 @@ fn needs(names: &[&str]) -> String {
 }
 
 /// 1 needs 2, 2 needs 3 and 4, which both need 5.
-fn diamond(place: &Place, images: &Images, more: &str) -> Image {
+fn diamond(place: &Scratch, images: &Images, more: &str) -> Image {
     let all: [(&str, &[&str]); 4] = [("5", &[]), ("4", &["5"]), ("3", &["5"]), ("2", &["3", "4"])];
     for (name, below) in all {
         let file = place.write(name, &aci(&format!("krm.test/{name}"), &needs(below)));
@@ -219,7 +219,7 @@ fn diamond(place: &Place, images: &Images, more: &str) -> Image {
 
 #[test]
 fn an_image_lies_on_what_it_needs() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let image = diamond(&place, &images, "");
     let own = |layer: &PathBuf| fs::read_to_string(layer.join("common")).unwrap();
@@ -229,7 +229,7 @@ fn an_image_lies_on_what_it_needs() {
 
 #[test]
 fn only_paths_that_are_wanted_stay() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let image = diamond(&place, &images, r#","pathWhitelist":["/common","/krm.test-5","/no"]"#);
     assert_eq!(image.layers.len(), 1);
@@ -242,7 +242,7 @@ fn only_paths_that_are_wanted_stay() {
 
 #[test]
 fn an_image_cannot_lie_on_itself_nor_on_another_one_than_it_names() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let five = place.write("5", &aci("krm.test/5", ""));
     images.pull_as(&five, &"krm.test/5".parse().unwrap()).unwrap();
@@ -259,7 +259,7 @@ fn an_image_cannot_lie_on_itself_nor_on_another_one_than_it_names() {
 
 #[test]
 fn an_image_in_the_cache_is_found_by_its_name() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let file = place.write("a.aci", &aci("krm.test/a", APP));
     let wrong = images.pull_as(&file, &"krm.test/b".parse().unwrap()).unwrap_err();
@@ -279,7 +279,7 @@ fn an_image_in_the_cache_is_found_by_its_name() {
 /// Neither by its manifest nor by what was found before is an image one that other labels select.
 #[test]
 fn an_image_is_not_taken_for_one_with_other_labels() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let base = |channel: &str| {
         let labels = format!(r#","labels":[{{"name":"channel","value":"{channel}"}}]"#);
@@ -310,7 +310,7 @@ fn an_image_is_not_taken_for_one_with_other_labels() {
 /// Any image can call itself as it likes, and would run with the rights of that name.
 #[test]
 fn an_image_is_not_taken_for_what_it_calls_itself() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let own = place.write("a.aci", &aci("127.0.0.1/a", APP));
     images.get(&own).unwrap();
@@ -328,7 +328,7 @@ fn an_image_is_not_taken_for_what_it_calls_itself() {
 /// A signature by a key of the name's rule is as good as discovery.
 #[test]
 fn a_signed_image_is_found_by_its_name() {
-    let place = Place::new();
+    let place = Scratch::new();
     let locator = place.write("s.aci", &signed_image());
     fs::copy(key("image.ed25519.asc"), place.directory.path().join("s.aci.asc")).unwrap();
     let strict = |keys: &[&str]| place.images(signed("krm.test/", keys));
@@ -341,7 +341,7 @@ fn a_signed_image_is_found_by_its_name() {
 
 #[test]
 fn what_is_unused_goes() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let top = diamond(&place, &images, "");
     let keep: BTreeSet<_> = [top.id.clone()].into();
@@ -359,7 +359,7 @@ fn what_is_unused_goes() {
 /// It may run, though it has to be fetched again before it is started the next time.
 #[test]
 fn layers_of_an_image_that_is_not_whole_stay_with_it() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let top = diamond(&place, &images, "");
     fs::remove_dir_all(place.directory.path().join("cache/trees")).unwrap();
@@ -372,7 +372,7 @@ fn layers_of_an_image_that_is_not_whole_stay_with_it() {
 
 #[test]
 fn what_a_dead_process_left_goes() {
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let remaining = place.directory.path().join("cache/staging/1-1");
     fs::create_dir_all(remaining.join("2/rootfs")).unwrap();
@@ -382,7 +382,7 @@ fn what_a_dead_process_left_goes() {
 
 #[test]
 fn many_get_the_same_image_at_once() {
-    let place = Place::new();
+    let place = Scratch::new();
     let locator = place.write("a.aci", &gzip(&aci("krm.test/a", APP)));
     let ids: Vec<_> = std::thread::scope(|scope| {
         let get = || place.images(Policy::default()).get(&locator).map(|image| image.id);
@@ -410,7 +410,7 @@ fn signed_image() -> Vec<u8> {
 
 #[test]
 fn an_image_is_signed_where_it_must_be() {
-    let place = Place::new();
+    let place = Scratch::new();
     let locator = place.write("s.aci", &signed_image());
     let strict = |keys: &[&str]| place.images(signed("krm.test/", keys));
     let unsigned = strict(&["ed25519.pub.asc"]).get(&locator).unwrap_err();
@@ -431,7 +431,7 @@ fn an_image_is_signed_where_it_must_be() {
 
 #[test]
 fn rules_hold_for_places_too_and_the_longest_counts() {
-    let place = Place::new();
+    let place = Scratch::new();
     let locator = place.write("s.aci", &signed_image());
     fs::copy(key("image.rsa4096.asc"), place.directory.path().join("s.aci.asc")).unwrap();
     let path = place.directory.path().to_str().unwrap().to_owned();
@@ -473,7 +473,7 @@ fn the_signed_image_can_be_written() {
 #[test]
 fn a_deep_layer_is_removed() {
     use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
-    let place = Place::new();
+    let place = Scratch::new();
     let images = place.images(Policy::default());
     let image = images.get(&place.write("a.aci", &aci("krm.test/a", APP))).unwrap();
     let open = |above: &dyn std::os::fd::AsFd, name: &Path| {

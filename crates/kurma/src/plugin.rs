@@ -17,12 +17,12 @@ mod doors;
 mod ensure;
 mod fetch;
 mod mounts;
+mod plugin_spec;
 mod retire;
 mod rights;
 mod spec;
 mod state;
 mod status;
-mod wanted;
 mod why;
 
 use std::fmt;
@@ -36,10 +36,10 @@ use model::Result;
 
 pub use call::Direct;
 pub(crate) use ensure::Watched;
+pub(crate) use plugin_spec::hex;
+pub use plugin_spec::{Key, Main, PluginSpec};
 pub use retire::UNUSED;
 pub use status::{Standing, Status};
-pub(crate) use wanted::hex;
-pub use wanted::{Key, Main, PluginSpec};
 
 use crate::Directories;
 use crate::call::LIMIT;
@@ -107,7 +107,7 @@ impl Default for Limits {
 /// The host's own store, for plugins of Spoke's that share it: mounted where an image has mount
 /// points called `spoke-runtime`, `spoke-state` and `spoke-config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Book {
+pub struct StoreDirectories {
     /// The part that a reboot removes.
     pub runtime: PathBuf,
     /// The part that outlives it.
@@ -125,7 +125,7 @@ pub struct NetworkingPod {
     /// The engine of containers, where a network names none.
     pub engine: Engine,
     /// The host's store, if plugins may have it.
-    pub book: Option<Book>,
+    pub book: Option<StoreDirectories>,
     /// How long callers wait.
     pub limits: Limits,
 }

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Method, PoolKey, SpaceName};
 pub use profile::Manifest;
-pub use read::{Rest, Unusable, failure, readable};
+pub use read::{Releasable, Unusable, failure, readable};
 
 /// The answer of a successful call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -17,8 +17,8 @@ mod write;
 
 pub use answer::{
     AddressSpaces, Answer, EndpointGiven, Failure, IpamCapabilities, Joined, Manifest, Moved,
-    NetworkCapabilities, PoolGiven, Profile, Question, Rest, Scope, Skip, StaticRoute, Unusable,
-    failure, readable,
+    NetworkCapabilities, PoolGiven, Profile, Question, Releasable, Scope, Skip, StaticRoute,
+    Unusable, failure, readable,
 };
 pub use id::{EndpointId, NetworkId, PoolKey, SpaceName};
 pub use ipam::{EndpointName, Purpose, ReleaseAddress, RequestAddress, RequestPool};

@@ -16,7 +16,7 @@ use crate::life::Life;
 use crate::link::{self, Before};
 use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
-use crate::strays::{self, Made};
+use crate::strays::{self, KernelObjects};
 use crate::{
     device, external, gateway, mtu, network as shares, parts, plan, presence, probe, rate, sandbox,
     shared, tuning, verify, vlan_gateway,
@@ -335,7 +335,7 @@ impl HostDataplane for Linux {
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
     ) -> Result<Vec<(Stray, Presence)>> {
-        let made = Made::gather(self.policy.marks()?)?;
+        let made = KernelObjects::gather(self.policy.marks()?)?;
         Ok(made.strays(&records()?))
     }
 

@@ -17,7 +17,7 @@ use crate::plan::port::{gateway_device, vlan_of_gateway};
 use crate::plan::{self, BridgeFacts, Connected, Facts, ParentFacts};
 
 /// The facts.
-pub(crate) struct Known {
+pub(crate) struct GatheredFacts {
     /// For planning.
     pub(crate) facts: Facts,
     /// The bridge or parent in the host's namespace, as the kernel knows it.
@@ -30,8 +30,8 @@ pub(crate) fn of_network(
     kind: &LinkKind,
     sandbox: Option<&Netns>,
     socket: &mut Socket,
-) -> Result<Known> {
-    let mut known = Known { facts: Facts::default(), below: None };
+) -> Result<GatheredFacts> {
+    let mut known = GatheredFacts { facts: Facts::default(), below: None };
     match kind {
         LinkKind::Bridge(bridge) => {
             known.below = socket.link(At::Name(&bridge.name))?;
@@ -67,7 +67,7 @@ pub(crate) fn gather(
     kind: &LinkKind,
     sandbox: Option<&Netns>,
     socket: &mut Socket,
-) -> Result<Known> {
+) -> Result<GatheredFacts> {
     let mut known = of_network(&attachment.id.network, kind, sandbox, socket)?;
     if let LinkKind::Device(device) = kind {
         known.facts.device = device::find(device, attachment, sandbox, socket)?;
@@ -116,7 +116,7 @@ fn parent_facts(
     parent: &Parent,
     sandbox: Option<&Netns>,
     socket: &mut Socket,
-    known: &mut Known,
+    known: &mut GatheredFacts,
 ) -> Result<ParentFacts> {
     let (link, base) = match (parent.place, sandbox) {
         (InterfaceNamespace::Host, _) => existing(parent, socket)?,

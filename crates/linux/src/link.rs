@@ -8,7 +8,7 @@ use netlink::{At, Errno, HostLock, Link, Links, Netns, Socket};
 
 use crate::apply::Hands;
 use crate::device;
-use crate::facts::{self, Known};
+use crate::facts::{self, GatheredFacts};
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan, Step};
 use crate::{external, ready, shared};
@@ -78,7 +78,8 @@ fn alone(
     planning: Planning,
 ) -> Result<Attached> {
     let mut socket = Socket::route()?;
-    let Known { mut facts, below } = facts::gather(attachment, &link.kind, sandbox, &mut socket)?;
+    let GatheredFacts { mut facts, below } =
+        facts::gather(attachment, &link.kind, sandbox, &mut socket)?;
     if before == Before::Connected {
         facts.connected = facts::connected(attachment, sandbox, &mut socket)?;
     }

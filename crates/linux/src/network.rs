@@ -4,14 +4,14 @@ use model::{Bridge, LinkKind, Network, Result};
 use netlink::{Errno, HostLock, Link, Socket};
 
 use crate::apply::Hands;
-use crate::facts::{self, Known};
+use crate::facts::{self, GatheredFacts};
 use crate::identity::PROTOCOL;
 use crate::plan;
 
 /// Makes what the network's attachments share.
 pub(crate) fn raise(network: &Network, kind: &LinkKind, lock: &HostLock) -> Result<()> {
     let mut socket = Socket::route()?;
-    let Known { facts, below } = facts::of_network(&network.name, kind, None, &mut socket)?;
+    let GatheredFacts { facts, below } = facts::of_network(&network.name, kind, None, &mut socket)?;
     let steps = plan::up(network, &facts)?;
     let mut hands = Hands::new(&mut socket, None).locked_by(lock);
     if let Some(below) = below {

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod count;
+mod expected;
 mod fence;
 mod flows;
 mod forward;
@@ -15,7 +16,6 @@ mod reach;
 mod rule_table;
 mod transit;
 mod via;
-mod wanted;
 
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
@@ -27,12 +27,12 @@ use model::{
 use netlink::wire::Batch;
 use netlink::{At, Change, HostLock, Socket, nft};
 
+pub(crate) use self::expected::sender;
+use self::expected::{ExpectedElements, names_interface, owner, uses_table};
 use self::flows::Stale;
 use self::forward::in_iptables;
 pub use self::own_table::OwnTable;
 pub use self::rule_table::RuleTable;
-pub(crate) use self::wanted::sender;
-use self::wanted::{ExpectedElements, names_interface, owner, uses_table};
 use crate::filter::spoof::Bound;
 use crate::filter::{self, Elements, Owner};
 use crate::identity::{self, Identity};
@@ -91,7 +91,7 @@ impl Policy {
         in_zone(attachment, firewalld::add_sources)?;
         // One that is bound is so since before there was its port ([`Policy::fence`]).
         if !is_checked_to_the_end(attachment)
-            && let Some(sender) = wanted::sender(attachment)?
+            && let Some(sender) = expected::sender(attachment)?
         {
             self.with(|socket| filter::spoof::install(socket, &sender))?;
         }
@@ -111,7 +111,7 @@ impl Policy {
 
     fn restore_own(&self, attachment: &Attachment) -> Result<bool> {
         // What fails of the rest does not keep the port from being checked.
-        let unchecked = match wanted::sender(attachment)? {
+        let unchecked = match expected::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
         };
@@ -150,7 +150,7 @@ impl Policy {
 
     /// Lets the followed firewall judge what goes out by the interface to the container.
     pub(crate) fn follow_behind(&self, attachment: &Attachment) -> Result<()> {
-        match wanted::judged_behind(attachment)? {
+        match expected::judged_behind(attachment)? {
             Some(behind) => self.if_there(|socket| follow::reach_behind(socket, &behind)),
             None => Ok(()),
         }
@@ -164,7 +164,7 @@ impl Policy {
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         // The way to the container may be gone afterwards.
-        let behind = wanted::judged_behind(attachment);
+        let behind = expected::judged_behind(attachment);
         let worked = work();
         let left = behind.and_then(|behind| match behind {
             Some(behind) => {
@@ -177,7 +177,7 @@ impl Policy {
 
     /// The interface that [`Policy::follow_behind`] has judged.
     pub(crate) fn judged_behind(attachment: &Attachment) -> Result<Option<IfName>> {
-        wanted::judged_behind(attachment)
+        expected::judged_behind(attachment)
     }
 
     fn forget_flows(&self, attachment: &Attachment) -> Result<()> {
@@ -211,7 +211,7 @@ impl Policy {
     /// returned.
     pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
         // More may be published than the gateway role in the record says.
-        let attachment = &wanted::gateway_route(attachment, &[Family::V4, Family::V6]);
+        let attachment = &expected::gateway_route(attachment, &[Family::V4, Family::V6]);
         let rules = match attachment.runtime {
             Runtime::Reference => self.remove_reference(attachment),
             _ => self.iptables(Variant::Host).remove(attachment),
@@ -256,7 +256,7 @@ impl Policy {
             let owner = Identity::of(&attachment.id).mark(attachment.layer).parse()?;
             return self.if_there(|socket| filter::spoof::remove_owned(socket, &owner));
         }
-        let Some(sender) = wanted::sender(attachment)? else { return Ok(()) };
+        let Some(sender) = expected::sender(attachment)? else { return Ok(()) };
         self.deleted.set(true);
         self.if_there(|socket| filter::spoof::remove(socket, &sender))
     }
@@ -346,7 +346,7 @@ impl Policy {
             self.with(|socket| filter::verify(socket, &wanted.elements))?;
         }
         in_zone(attachment, firewalld::check_sources)?;
-        match wanted::sender(attachment)? {
+        match expected::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::verify(socket, &sender)),
             None => Ok(()),
         }
@@ -451,7 +451,7 @@ fn in_zone(
 
 /// Whether its sender is checked as long as there is the interface.
 fn is_checked_to_the_end(attachment: &Attachment) -> bool {
-    wanted::bound(attachment) != Bound::No
+    expected::bound(attachment) != Bound::No
 }
 
 /// Who gives way to the attachment.

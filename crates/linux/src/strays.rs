@@ -9,12 +9,12 @@ use netlink::{Link, Links, Socket};
 use crate::identity::{self, GROUP, Identity};
 
 /// Interfaces and owner marks of Spoke's in the kernel.
-pub(crate) struct Made {
+pub(crate) struct KernelObjects {
     links: Vec<Link>,
     marks: Vec<String>,
 }
 
-impl Made {
+impl KernelObjects {
     pub(crate) fn gather(marks: Vec<String>) -> Result<Self> {
         let links = Socket::route()?.links(Links::default())?;
         Ok(Self { links: links.into_iter().filter(is_of_container).collect(), marks })

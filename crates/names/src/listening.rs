@@ -12,7 +12,7 @@ use crate::decide::{Decision, Transport, decide, decide_for_host};
 use crate::gate::Gate;
 use crate::holder::Holder;
 use crate::sandbox::{Inside, Sandbox, decide_inside};
-use crate::table::{Asker, Place, Table};
+use crate::table::{Asker, ServedGateway, Table};
 use crate::upstream::{Host, Servers, Upstream};
 
 /// One of them.
@@ -25,7 +25,7 @@ pub(crate) struct Listening {
 #[derive(Clone)]
 pub(crate) enum At {
     /// At a gateway: the asker is known by its address.
-    Gateway(Place),
+    Gateway(ServedGateway),
     /// In a sandbox: the asker is that.
     Sandbox(Sandbox, Arc<dyn Inside>),
 }
@@ -82,7 +82,7 @@ impl Listening {
     }
 
     /// The gateway at which it is.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&ServedGateway> {
         match &self.at {
             At::Gateway(place) => Some(place),
             At::Sandbox(..) => None,

@@ -30,7 +30,7 @@ use crate::opener::{Answer, Running};
 use crate::pending::{All, From};
 use crate::results::Results;
 use crate::sandbox::{Door, Sandboxes};
-use crate::table::{Place, Table};
+use crate::table::{ServedGateway, Table};
 use crate::tcp::Shared;
 use crate::upstream::Host;
 use work::Works;
@@ -56,7 +56,7 @@ const WORKED: u64 = 3;
 const FIRST: u64 = 4;
 
 /// The records, and the host.
-pub trait Book {
+pub trait NameSource {
     /// Puts what has changed into the table, which is locked for nothing else: connections are answered by it.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ pub trait Book {
     ///
     /// # Errors
     /// Where the packet filter cannot be changed.
-    fn keep(&mut self, places: &[Place], port: u16) -> Result<()>;
+    fn keep(&mut self, places: &[ServedGateway], port: u16) -> Result<()>;
 
     /// By what sandboxes are entered.
     fn door(&self) -> Arc<dyn Door>;
@@ -122,7 +122,7 @@ impl Counters {
 
 /// Answers queries.
 pub struct Server<'a> {
-    book: &'a mut dyn Book,
+    book: &'a mut dyn NameSource,
     port: u16,
     epoll: OwnedFd,
     shared: Shared,
@@ -131,7 +131,7 @@ pub struct Server<'a> {
     listening: HashMap<u64, Listening>,
     next: u64,
     generation: Option<u64>,
-    places: Vec<Place>,
+    places: Vec<ServedGateway>,
     kept: Option<Instant>,
     /// When the records were read.
     refreshed: Option<Instant>,
@@ -151,7 +151,7 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where the process may not open more files, or have more threads.
     pub fn new(
-        book: &'a mut dyn Book,
+        book: &'a mut dyn NameSource,
         port: u16,
         host: &Path,
         (counters, gate): (Arc<Counters>, Arc<dyn Gate>),
@@ -278,14 +278,14 @@ impl<'a> Server<'a> {
 
     /// Listens at each gateway, and at no other. The places that have their sockets: another process may
     /// have the port at one, which is led no queries then.
-    fn listen(&mut self) -> Vec<Place> {
+    fn listen(&mut self) -> Vec<ServedGateway> {
         let mut held = self.places.clone();
-        let wanted: BTreeSet<Place> = held.iter().map(Place::unnamed).collect();
+        let wanted: BTreeSet<ServedGateway> = held.iter().map(ServedGateway::unnamed).collect();
         let gone = |here: &Listening| here.place().is_some_and(|it| !wanted.contains(it));
         for (_, here) in self.listening.extract_if(|_, here| gone(here)) {
             here.name().into_iter().for_each(|name| self.book.discard(&name));
         }
-        let there: BTreeSet<Place> =
+        let there: BTreeSet<ServedGateway> =
             self.listening.values().filter_map(|socket| socket.place().cloned()).collect();
         held.retain(|place| {
             let opened = if there.contains(&place.unnamed()) { Ok(()) } else { self.open(place) };
@@ -295,7 +295,7 @@ impl<'a> Server<'a> {
         held
     }
 
-    fn open(&mut self, place: &Place) -> Result<()> {
+    fn open(&mut self, place: &ServedGateway) -> Result<()> {
         let doing = format!("listening at {}, port {}", place.address(), self.port);
         let failed = |cause: io::Error| Error::os(doing.clone(), cause);
         let udp = self.socket(place, SocketType::DGRAM).map_err(failed)?;
@@ -306,7 +306,7 @@ impl<'a> Server<'a> {
     }
 
     /// The one of the process before, in which queries wait, or a new one.
-    fn socket(&mut self, place: &Place, kind: SocketType) -> io::Result<OwnedFd> {
+    fn socket(&mut self, place: &ServedGateway, kind: SocketType) -> io::Result<OwnedFd> {
         let name = name_of(place.address(), kind == SocketType::STREAM);
         let expected = SocketAddr::from((place.address(), self.port));
         let is_it = |socket: &OwnedFd| is_at(socket, kind, expected);

@@ -25,7 +25,7 @@ use ways::Ways;
 
 /// Where queries of a network come in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ServedGateway {
     /// The network.
     pub network: NetworkName,
     /// What it is called.
@@ -38,7 +38,7 @@ pub struct Place {
     pub gateway: IpNet,
 }
 
-impl Place {
+impl ServedGateway {
     /// The domains of the network: of what it is called, and of what it was before it was renamed, unless one
     /// among these others is called so now, or was later.
     pub fn domains<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
@@ -72,7 +72,7 @@ impl Place {
 /// A network whose names are answered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Served {
-    places: Vec<Place>,
+    places: Vec<ServedGateway>,
     internal: bool,
     servers: Vec<IpAddr>,
     fence: Option<Fence>,
@@ -190,14 +190,15 @@ impl Table {
 
     /// Whether the one who asks at a gateway by this address is this host: it sends from the address that it asks, and
     /// nothing that has that comes from elsewhere.
-    pub(crate) fn is_host(&self, place: &Place, peer: IpAddr) -> bool {
+    pub(crate) fn is_host(&self, place: &ServedGateway, peer: IpAddr) -> bool {
         self.serves_host && peer == place.address()
     }
 
     /// Whether an address is one of another network than these, whose names this host resolves.
     pub(crate) fn is_only_hosts(&self, networks: &[&NetworkName], address: IpAddr) -> bool {
-        let is_it =
-            |place: &Place| !networks.contains(&&place.network) && place.gateway.contains(&address);
+        let is_it = |place: &ServedGateway| {
+            !networks.contains(&&place.network) && place.gateway.contains(&address)
+        };
         self.serves_host && self.all_places().any(is_it)
     }
 
@@ -239,13 +240,13 @@ impl Table {
         format!("{}.{}", entry.name, name_domain(&self.called(&entry.network)))
     }
 
-    fn place_of(&self, network: &NetworkName) -> Option<Cow<'_, Place>> {
+    fn place_of(&self, network: &NetworkName) -> Option<Cow<'_, ServedGateway>> {
         let served = self.served(network)?;
         served.places.first().map(|place| self.entitled(place, served))
     }
 
     /// The place with what runtimes call its network.
-    fn entitled<'a>(&self, place: &'a Place, served: &Served) -> Cow<'a, Place> {
+    fn entitled<'a>(&self, place: &'a ServedGateway, served: &Served) -> Cow<'a, ServedGateway> {
         let plain = self.plain.get_or_init(|| self.titles.plain(self.all_places()));
         let Some(titles) = plain.get(&place.network) else { return Cow::Borrowed(place) };
         let mut entitled = place.clone();
@@ -260,7 +261,7 @@ impl Table {
 
     /// The container that has an address on the network behind a bridge.
     pub fn behind(&self, bridge: &str, address: IpAddr) -> (Option<&NetworkName>, Option<&Entry>) {
-        let is_there = |place: &&Place| place.bridge.as_str() == bridge;
+        let is_there = |place: &&ServedGateway| place.bridge.as_str() == bridge;
         let networks: Vec<&NetworkName> =
             self.all_places().filter(is_there).map(|place| &place.network).collect();
         (networks.first().copied(), self.holder(&networks, address))
@@ -304,8 +305,8 @@ impl Table {
     }
 
     /// Where queries come in, each address once.
-    pub fn places(&self) -> Vec<Place> {
-        let mut places: BTreeMap<IpAddr, Place> = BTreeMap::new();
+    pub fn places(&self) -> Vec<ServedGateway> {
+        let mut places: BTreeMap<IpAddr, ServedGateway> = BTreeMap::new();
         for (place, served) in
             self.all_served().flat_map(|it| it.places.iter().map(move |at| (at, it)))
         {
@@ -321,7 +322,7 @@ impl Table {
         all.into_iter().collect()
     }
 
-    fn all_places(&self) -> impl Iterator<Item = &Place> {
+    fn all_places(&self) -> impl Iterator<Item = &ServedGateway> {
         self.all_served().flat_map(|served| &served.places)
     }
 
@@ -450,14 +451,14 @@ impl Served {
     ) -> Option<Self> {
         let (wiring, ipam, servers) = network;
         let bridge = wiring.link.as_ref()?.kind.bridge()?.name.clone();
-        let place = |gateway| Place {
+        let place = |gateway| ServedGateway {
             network: name.clone(),
             called: called.clone(),
             former: former.to_vec(),
             bridge: bridge.clone(),
             gateway,
         };
-        let places: Vec<Place> = wiring.name_servers(ipam).into_iter().map(place).collect();
+        let places: Vec<ServedGateway> = wiring.name_servers(ipam).into_iter().map(place).collect();
         let internal = is_internal(wiring);
         let fence = wiring.fence.clone();
         let way = way_of(wiring);

@@ -17,7 +17,7 @@ use rustix::process::setsid;
 use crate::link::{At, Link};
 use crate::packet::{self, readable};
 use crate::socket::{ROUTE, Socket};
-use crate::sys::{self, Side};
+use crate::sys::{self, ForkSide};
 use crate::{Netns, reap};
 
 /// The number of announcements, and their interval, as in libnetwork.
@@ -50,8 +50,8 @@ impl Announcement {
     /// the child, in a session of its own and without open files, ends after two seconds. Where
     /// there are too many processes nothing is sent.
     pub fn announce_from_child(&self) {
-        if let Ok(Side::Child) = sys::fork() {
-            let _end = reap::End;
+        if let Ok(ForkSide::Child) = sys::fork() {
+            let _end = reap::ExitGuard;
             // It fails only for the leader of a group, which a child is not.
             let _ = setsid();
             sys::close_all_but(&mut []);

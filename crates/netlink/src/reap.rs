@@ -24,7 +24,7 @@ use rustix::process::setsid;
 use crate::link::{At, DELETE, NEW};
 use crate::outcome::refused;
 use crate::socket::{ROUTE, Socket, TIMEOUT};
-use crate::sys::{self, Side};
+use crate::sys::{self, ForkSide};
 use crate::wire::{Batch, Message, array};
 
 mod threads;
@@ -65,8 +65,8 @@ pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
     let monitor = Socket::notified(ROUTE, LINKS)?;
     let (reader, writer) = pipe()?;
     match sys::fork() {
-        Ok(Side::Child) => bury(&doomed, route, &writer, hold.as_ref()),
-        Ok(Side::Parent) => {
+        Ok(ForkSide::Child) => bury(&doomed, route, &writer, hold.as_ref()),
+        Ok(ForkSide::Parent) => {
             drop((route, writer, hold));
             ReapWait::new(&doomed, monitor, reader).keep()
         }
@@ -112,8 +112,8 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 /// Lets a child close `hold`.
 fn leave(hold: &Socket) -> Result<()> {
     match sys::fork() {
-        Ok(Side::Child) => {
-            let _end = End;
+        Ok(ForkSide::Child) => {
+            let _end = ExitGuard;
             // It fails only for the leader of a session, which is one already.
             let _ = setsid();
             sys::close_all_but(&mut [hold.as_fd().as_raw_fd()]);
@@ -121,7 +121,7 @@ fn leave(hold: &Socket) -> Result<()> {
             sys::exit()
         }
         // Without a child the caller's own close blocks, and that is all.
-        Ok(Side::Parent) | Err(_) => Ok(()),
+        Ok(ForkSide::Parent) | Err(_) => Ok(()),
     }
 }
 
@@ -141,9 +141,9 @@ fn linger() {
 }
 
 /// The child's end: also a panic must not run the caller's code a second time.
-pub(crate) struct End;
+pub(crate) struct ExitGuard;
 
-impl Drop for End {
+impl Drop for ExitGuard {
     fn drop(&mut self) {
         sys::exit()
     }
@@ -151,7 +151,7 @@ impl Drop for End {
 
 /// The child's whole life.
 fn bury(links: &[Doomed], route: Socket, writer: &OwnedFd, hold: Option<&Socket>) -> ! {
-    let _end = End;
+    let _end = ExitGuard;
     // It fails only for the leader of a group, which a child is not.
     let _ = setsid();
     let mut kept: Vec<RawFd> = vec![route.as_fd().as_raw_fd(), writer.as_raw_fd()];

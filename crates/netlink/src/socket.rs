@@ -20,7 +20,7 @@ use crate::wire::{Batch, Message, Messages};
 
 mod talk;
 
-use talk::{End, Talk, Until};
+use talk::{ExchangeEnd, Talk, Until};
 
 /// The longest wait for an answer.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -118,8 +118,8 @@ impl Socket {
     ) -> Result<Outcome> {
         let Some(last) = batch.acknowledged() else { return Ok(Outcome::default()) };
         match self.converse(batch, Until::Acknowledged(last), &mut each)? {
-            End::Complete(outcome) => Ok(outcome),
-            End::Again => Err(lost(batch)),
+            ExchangeEnd::Complete(outcome) => Ok(outcome),
+            ExchangeEnd::Again => Err(lost(batch)),
         }
     }
 
@@ -137,7 +137,9 @@ impl Socket {
         for _ in 0..ATTEMPTS {
             let mut found = None;
             let mut each = |message: &Message<'_>| found = read(message);
-            let End::Complete(outcome) = self.converse(batch, Until::Answered, &mut each)? else {
+            let ExchangeEnd::Complete(outcome) =
+                self.converse(batch, Until::Answered, &mut each)?
+            else {
                 continue;
             };
             if outcome.failures().iter().any(|failure| absent.contains(&failure.errno)) {
@@ -175,7 +177,8 @@ impl Socket {
         for _ in 0..ATTEMPTS {
             let mut found = Vec::new();
             let mut each = |message: &Message<'_>| found.extend(read(message));
-            let End::Complete(outcome) = self.converse(batch, Until::Done, &mut each)? else {
+            let ExchangeEnd::Complete(outcome) = self.converse(batch, Until::Done, &mut each)?
+            else {
                 continue;
             };
             if outcome.failures().iter().any(|failure| is_absent(failure.errno)) {
@@ -221,7 +224,7 @@ impl Socket {
         batch: &mut Batch,
         until: Until,
         each: &mut dyn FnMut(&Message<'_>),
-    ) -> Result<End> {
+    ) -> Result<ExchangeEnd> {
         let first = self.transmit(batch)?;
         let deadline = Instant::now() + TIMEOUT;
         let mut talk = Talk::new(first, until);

@@ -151,7 +151,7 @@ pub(crate) fn unshare_network() -> Result<(), Errno> {
 }
 
 /// The side on which [`fork`] returned.
-pub(crate) enum Side {
+pub(crate) enum ForkSide {
     /// The new process. It must end with [`exit`], whatever happens.
     Child,
     /// The calling process.
@@ -161,13 +161,13 @@ pub(crate) enum Side {
 /// Splits the process in two (fork(2)). Of several threads only the calling one continues in the
 /// child.
 #[allow(unsafe_code)]
-pub(crate) fn fork() -> Result<Side, Errno> {
+pub(crate) fn fork() -> Result<ForkSide, Errno> {
     // SAFETY: the child is a copy of a process with one thread, so that no lock is held by a
     // thread that it lacks; `reap` demands that. Where there are more threads, the C library
     // makes its allocator usable in the child, and nothing else that `reap` does there locks.
     match unsafe { libc::fork() } {
-        0 => Ok(Side::Child),
-        pid if pid > 0 => Ok(Side::Parent),
+        0 => Ok(ForkSide::Child),
+        pid if pid > 0 => Ok(ForkSide::Parent),
         _ => Err(last()),
     }
 }

@@ -17,10 +17,10 @@ const MOST: usize = 16_384;
 
 /// The allocated addresses and ports.
 #[derive(Debug, Default)]
-pub(crate) struct Allocated(Mutex<Book>);
+pub(crate) struct Allocated(Mutex<AllocatedPorts>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct AllocatedPorts {
     ports: BTreeMap<ResourceId, Entry>,
     addresses: BTreeMap<(ResourceId, IpAddr), ResourceId>,
 }
@@ -174,12 +174,12 @@ impl Allocated {
         self.book().ports.len()
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, AllocatedPorts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
+impl AllocatedPorts {
     fn waiting(&self, network: &ResourceId) -> impl Iterator<Item = (&ResourceId, &Entry)> {
         self.ports
             .iter()

@@ -12,7 +12,7 @@ use crate::cloud::Memory;
 use crate::config::Settings;
 use crate::deadline::Deadlines;
 use crate::http::Http;
-use crate::port::{Known, Statuses};
+use crate::port::{AnswerCache, Statuses};
 use crate::watch::{Watched, Watcher};
 
 /// Neutron, as this process knows it. One for all threads.
@@ -24,7 +24,7 @@ pub struct Neutron {
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) allocated: Allocated,
     pub(crate) memory: Memory,
-    pub(crate) known: Known,
+    pub(crate) known: AnswerCache,
     pub(crate) statuses: Statuses,
     pub(crate) watcher: Arc<Watcher>,
     /// Whether a resource of Spoke's stayed without an owner.
@@ -55,7 +55,7 @@ impl Neutron {
             deadlines,
             allocated: Allocated::default(),
             memory: Memory::default(),
-            known: Known::default(),
+            known: AnswerCache::default(),
             statuses: Statuses::default(),
             watcher,
             has_orphans: AtomicBool::new(false),

@@ -5,10 +5,10 @@
 //! [`Neutron::unplug`], then the link is deleted, then [`Neutron::release`]; at the end
 //! [`Neutron::end`].
 
+mod answer_cache;
 mod claim;
 mod end;
 mod floating;
-mod known;
 mod offer;
 mod spec;
 mod standing;
@@ -26,9 +26,9 @@ use crate::contract;
 use crate::plug::{self, SwitchPort};
 use crate::port_update::PortUpdate;
 use crate::stock::{PortUse, StockKey};
+pub(crate) use answer_cache::{AnswerCache, KnownNetwork};
 use claim::Claimed;
 pub(crate) use end::gone_is_done;
-pub(crate) use known::{Known, KnownNetwork};
 pub(crate) use spec::{link_of, tags_of};
 pub(crate) use status::{Statuses, bound_port};
 

@@ -6,9 +6,9 @@
 //! cancelled where the port is deleted first. Without a daemon the process that makes the
 //! attachment carries it out.
 
-mod book;
 #[cfg(test)]
 mod tests;
+mod update_files;
 mod worker;
 
 use model::{Attachment, AttachmentId, Error, Ownership, ResourceId, Result};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
-pub(crate) use book::{Book, Cancelled, Started};
+pub(crate) use update_files::{Cancelled, Started, UpdateFiles};
 pub use worker::{Round, Worker};
 
 /// A pending update of a port in Neutron.
@@ -124,7 +124,7 @@ impl Neutron {
     }
 
     /// The tags first: a port with a `device_id` is in use, and must be found by both.
-    fn report(&self, book: &Book, started: &Started) -> Result<()> {
+    fn report(&self, book: &UpdateFiles, started: &Started) -> Result<()> {
         let port_update = &started.port_update;
         let id = &port_update.port.id;
         if let Some(tags) = &port_update.tags {
@@ -161,7 +161,7 @@ impl Neutron {
         Ok(all.filter(|port_update| port_update.of == attachment.id).collect())
     }
 
-    pub(crate) fn port_updates(&self) -> Book {
-        Book::at(&self.directory).by(self.deadlines.mine())
+    pub(crate) fn port_updates(&self) -> UpdateFiles {
+        UpdateFiles::at(&self.directory).by(self.deadlines.mine())
     }
 }

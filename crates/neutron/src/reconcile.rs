@@ -56,7 +56,7 @@ pub struct Facts {
 
 /// The kinds of resources that can be left behind in Neutron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Thing {
+pub enum OrphanKind {
     /// A tag that says that this host uses something.
     Use,
     /// A floating IP address.
@@ -79,7 +79,7 @@ pub enum Thing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
     /// The resource.
-    pub thing: Thing,
+    pub thing: OrphanKind,
     /// Neutron's id of it.
     pub id: ResourceId,
     /// Its name for people: addresses, a name.
@@ -132,18 +132,18 @@ pub struct Findings {
     pub(crate) ports: BTreeSet<ResourceId>,
 }
 
-impl Thing {
+impl OrphanKind {
     /// In one word.
     pub fn name(self) -> &'static str {
         match self {
-            Thing::SwitchPort => "switch-port",
-            Thing::Use => "use-tag",
-            Thing::FloatingIp => "floating-ip",
-            Thing::Port => "neutron-port",
-            Thing::Group => "security-group",
-            Thing::Subnet => "subnet",
-            Thing::Network => "neutron-network",
-            Thing::Pool => "subnet-pool",
+            OrphanKind::SwitchPort => "switch-port",
+            OrphanKind::Use => "use-tag",
+            OrphanKind::FloatingIp => "floating-ip",
+            OrphanKind::Port => "neutron-port",
+            OrphanKind::Group => "security-group",
+            OrphanKind::Subnet => "subnet",
+            OrphanKind::Network => "neutron-network",
+            OrphanKind::Pool => "subnet-pool",
         }
     }
 }
@@ -287,7 +287,7 @@ impl Orphan {
         let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
         let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
         Self {
-            thing: Thing::Port,
+            thing: OrphanKind::Port,
             id: port.id.clone(),
             title: addresses.join(", "),
             why,

@@ -20,7 +20,7 @@ const MOST: usize = 4096;
 
 /// The directories in which plugins are searched, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct PluginDirectories {
     /// For `NAME.sock` and `NAME/NAME.sock`: Docker's is `/run/docker/plugins`.
     pub sockets: Vec<PathBuf>,
     /// For `NAME.spec`, `NAME/NAME.spec`, `NAME.json` and `NAME/NAME.json`: Docker's are
@@ -65,7 +65,7 @@ impl Stamp {
     }
 }
 
-impl Places {
+impl PluginDirectories {
     /// Finds a plugin. [`model::Kind::NotFound`], with the searched places, if it is not installed.
     /// The first file that describes it counts, even if it is unusable.
     ///

@@ -10,7 +10,7 @@ use model::{
 
 use super::calls::{Failed, Fate};
 use super::network::remote_link;
-use super::undo_log::{At, Kept, KeptRoute, LogFile, Subject, Undo, digest, endpoint_id};
+use super::undo_log::{At, JoinAnswer, KeptRoute, LogFile, Subject, Undo, digest, endpoint_id};
 use super::{Joined, Remote, sandbox};
 use libnetwork::parameters::{EndpointParameters, NetworkParameters};
 use libnetwork::{
@@ -123,7 +123,7 @@ impl Remote {
         Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, leads)))
     }
 
-    pub(super) fn kept(&self, attachment: &Attachment) -> Result<Option<Kept>> {
+    pub(super) fn kept(&self, attachment: &Attachment) -> Result<Option<JoinAnswer>> {
         let record = self.undo_log.peek(&subject(attachment).key())?;
         let record = record.filter(|record| !record.is_of_another_boot(&self.undo_log));
         Ok(record.and_then(|record| record.joined))
@@ -169,7 +169,7 @@ impl Remote {
 /// See [`Undo::class`].
 const DELETE_ENDPOINT: u8 = 2;
 
-impl Kept {
+impl JoinAnswer {
     /// The families with a gateway or a static default route.
     fn ways_out(&self) -> Vec<Family> {
         let routed =
@@ -295,7 +295,7 @@ fn add(attachment: &Attachment, known: &Interface, given: &EndpointGiven) -> Res
 }
 
 /// The part of Join's answer that is needed later.
-fn kept(reported: Reported, attachment: &Attachment) -> Result<Kept> {
+fn kept(reported: Reported, attachment: &Attachment) -> Result<JoinAnswer> {
     let prefix = reported.interface.as_ref().map(|moved| moved.prefix.as_str());
     let prefix = prefix.filter(|prefix| !prefix.is_empty());
     let prefix = prefix
@@ -306,7 +306,7 @@ fn kept(reported: Reported, attachment: &Attachment) -> Result<Kept> {
         StaticRoute::Via(dst, via) => KeptRoute { dst, via: Some(via) },
         StaticRoute::Connected(dst) => KeptRoute { dst, via: None },
     });
-    Ok(Kept {
+    Ok(JoinAnswer {
         source: reported.interface.map(|moved| moved.from),
         prefix,
         gateway_v4: reported.gateway,
@@ -318,7 +318,11 @@ fn kept(reported: Reported, attachment: &Attachment) -> Result<Kept> {
 
 /// The kernel's part: the record, with Join's answer. `leads` says of which families it has the
 /// default routes now.
-fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) -> Attachment {
+fn kernel(
+    attachment: &Attachment,
+    kept: &JoinAnswer,
+    leads: impl Fn(Family) -> bool,
+) -> Attachment {
     let mut made = attachment.clone();
     let is_led = attachment.gateway_role.is_some();
     made.wiring.link = match (&made.wiring.link, &kept.source) {

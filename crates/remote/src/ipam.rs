@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Remote;
 use super::endpoint::{chosen_mac, subject};
-use super::undo_log::{Given, LogFile, Record, Undo, pool_key};
+use super::undo_log::{DriverAllocation, LogFile, Record, Undo, pool_key};
 use libnetwork::{Answer, Call, EndpointName, IpamCapabilities, Purpose, RequestAddress};
 
 /// How often an address is asked for again that is in the middle of being released.
@@ -122,7 +122,9 @@ impl Remote {
             match &entry.undo {
                 Undo::ReleaseAddress(of, from, given) if of == driver && from == pool => {
                     match given {
-                        Given::Surely(net) if spec.address.is_none_or(|a| a == net.addr()) => {
+                        DriverAllocation::Surely(net)
+                            if spec.address.is_none_or(|a| a == net.addr()) =>
+                        {
                             return Ok(*net);
                         }
                         _ => unfit.push(entry.undo.clone()),
@@ -172,7 +174,7 @@ impl Remote {
     ) -> Result<IpNet> {
         let release = |given| Undo::ReleaseAddress(driver.clone(), pool.to_owned(), given);
         let before = match spec.address {
-            Some(address) => release(Given::Perhaps(address)),
+            Some(address) => release(DriverAllocation::Perhaps(address)),
             None => Undo::UnknownAddress(driver.clone(), pool.to_owned()),
         };
         log_file.hold(before.clone());
@@ -191,7 +193,7 @@ impl Remote {
             Err(failed) => {
                 match failed.undo.as_deref() {
                     Some(Call::ReleaseAddress(undo)) => {
-                        log_file.put(&before, release(Given::Perhaps(undo.address)));
+                        log_file.put(&before, release(DriverAllocation::Perhaps(undo.address)));
                     }
                     _ if failed.may_be_done() => {}
                     _ => log_file.strike(&before),
@@ -200,7 +202,7 @@ impl Remote {
                 return Err(failed.into());
             }
         };
-        log_file.put(&before, release(Given::Surely(address)));
+        log_file.put(&before, release(DriverAllocation::Surely(address)));
         log_file.save()?;
         match spec.address {
             Some(wanted) if wanted != address.addr() => Err(Error::conflict(format!(

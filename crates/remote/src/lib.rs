@@ -37,7 +37,7 @@ use std::time::Duration;
 use model::{Attachment, AttachmentId, DriverName, Family, IfName, NetworkName, Timestamp};
 
 use calls::Calls;
-use discover::Places;
+use discover::PluginDirectories;
 use plugins::Plugins;
 use undo_log::UndoLog;
 
@@ -163,7 +163,7 @@ impl Remote {
     /// As these settings say. Does no I/O.
     pub fn open(settings: Settings) -> Self {
         let Settings { sockets, descriptions, timeout, .. } = settings.clone();
-        let places = Places { sockets, descriptions };
+        let places = PluginDirectories { sockets, descriptions };
         Self::over(Arc::new(Plugins::new(places, timeout)), settings)
     }
 

@@ -11,7 +11,7 @@ use super::activate::{Activated, Manuscript};
 use super::breaker::Breaker;
 use super::calls::{Calls, Failed, Fate, Life};
 use super::client::{After, Idle};
-use super::discover::{Installed, Places};
+use super::discover::{Installed, PluginDirectories};
 use super::exchange::{Request, Until};
 use super::notes::{Matter, Notes};
 use super::verdict;
@@ -21,7 +21,7 @@ use libnetwork::{Answer, Call, LONGEST_BODY, Method, Profile};
 /// What is known about them lasts as long as this does, and longer where it is noted.
 #[derive(Debug)]
 pub struct Plugins {
-    places: Places,
+    places: PluginDirectories,
     timeout: Duration,
     pub(super) notes: Notes,
     pub(super) after: After,
@@ -43,7 +43,7 @@ pub(super) struct Plugin {
 impl Plugins {
     /// The plugins in these places. Each whole call has `timeout`, from connecting to the answer's
     /// last byte, repetitions included. Does no I/O.
-    pub fn new(places: Places, timeout: Duration) -> Self {
+    pub fn new(places: PluginDirectories, timeout: Duration) -> Self {
         let (notes, known) = (Notes::default(), Mutex::default());
         Self { places, timeout, notes, after: After::Close, known }
     }

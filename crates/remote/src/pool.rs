@@ -11,7 +11,7 @@ use model::{
 use super::Remote;
 use super::ipam::{Spec, remote_ipam};
 use super::network::scope_of;
-use super::undo_log::{Given, LogDirectory, LogFile, PoolAsked, Subject, Undo};
+use super::undo_log::{DriverAllocation, LogDirectory, LogFile, PoolAsked, Subject, Undo};
 use libnetwork::parameters::NetworkParameters;
 use libnetwork::{Answer, Call, PoolGiven, Purpose, Scope, Skip};
 
@@ -121,7 +121,7 @@ impl Remote {
             _ if terms.skip.has(&net) => None,
             (None, Some(reported)) => {
                 // libnetwork releases it with the others, though it never asked for it.
-                let undo = (terms.driver.clone(), key.clone(), Given::Surely(reported));
+                let undo = (terms.driver.clone(), key.clone(), DriverAllocation::Surely(reported));
                 log_file.hold(Undo::ReleaseAddress(undo.0, undo.1, undo.2));
                 log_file.save()?;
                 Some(reported)

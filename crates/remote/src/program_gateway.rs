@@ -47,7 +47,7 @@ impl Remote {
         let Some(mut log_file) = self.undo_log.find(&subject(attachment).key())? else {
             return Err(Error::not_found("its endpoint is not known to have joined a sandbox"));
         };
-        let gateways = log_file.record.joined.as_ref().map(super::undo_log::Kept::gateways);
+        let gateways = log_file.record.joined.as_ref().map(super::undo_log::JoinAnswer::gateways);
         let gateways = gateways.unwrap_or_default();
         let undo = revocation(attachment)?;
         if !gateways.iter().any(|family| families.contains(family)) {

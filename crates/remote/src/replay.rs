@@ -10,7 +10,7 @@ use model::{DriverName, Error, NetworkName, RemoteIpam, Result};
 
 use super::Remote;
 use super::calls::Fate;
-use super::undo_log::{Given, LogDirectory, LogFile, Subject, Undo, pool_key};
+use super::undo_log::{DriverAllocation, LogDirectory, LogFile, Subject, Undo, pool_key};
 use libnetwork::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 impl Remote {
@@ -102,7 +102,7 @@ impl Remote {
             });
             match self.replayed(driver, &call)? {
                 Some(Answer::Address { address, .. }) if address.addr() != given.address() => {
-                    let given = Given::Surely(address);
+                    let given = DriverAllocation::Surely(address);
                     let other = Undo::ReleaseAddress(driver.clone(), pool.clone(), given);
                     self.give_other_back(log_file, other)?;
                 }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub(super) use entry::{
-    At, CleanupPending, Entry, Given, Kept, KeptRoute, PoolAsked, Undo, pool_key,
+    At, CleanupPending, DriverAllocation, Entry, JoinAnswer, KeptRoute, PoolAsked, Undo, pool_key,
 };
 use file::{Why, decode, is_at, is_no_file, open};
 pub(super) use log_file::LogFile;
@@ -81,7 +81,7 @@ pub(super) struct Record {
     pub(super) entries: Vec<Entry>,
     /// Join's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) joined: Option<Kept>,
+    pub(super) joined: Option<JoinAnswer>,
     /// The link by which the driver knows the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sandbox: Option<PathBuf>,

@@ -4,7 +4,7 @@ use model::{DriverName, Error, Kind};
 
 use super::calls::{Failed, Fate};
 use super::client::Reply;
-use libnetwork::{Answer, Call, Method, ReleaseAddress, Rest, Unusable};
+use libnetwork::{Answer, Call, Method, Releasable, ReleaseAddress, Unusable};
 
 /// As much of a plain text is repeated in an error, in characters.
 const LONGEST_WHY: usize = 300;
@@ -43,8 +43,8 @@ fn unusable(name: &DriverName, method: Method, why: Unusable, call: Option<&Call
         }
         Unusable::Unread { error, rest } => {
             let undo = match (rest, call) {
-                (Rest::Pool(key), _) => Some(Call::ReleasePool(key)),
-                (Rest::Address(address), Some(Call::RequestAddress(request))) => {
+                (Releasable::Pool(key), _) => Some(Call::ReleasePool(key)),
+                (Releasable::Address(address), Some(Call::RequestAddress(request))) => {
                     let pool = request.pool.clone();
                     Some(Call::ReleaseAddress(ReleaseAddress { pool, address }))
                 }

@@ -8,7 +8,7 @@ use config::Config;
 use engine::Mode;
 use host::host_context::HostContext;
 use host::hosts::{self, SharedNetworkSpec};
-use host::podman_places::{Known, known};
+use host::podman_networks::{PodmanNetworks, known};
 use host::standard;
 use host::time;
 use model::Result;
@@ -46,9 +46,9 @@ fn answer(verb: &Verb) -> Result<Output> {
     };
     let host_context = HostContext::open(&config)?;
     let engine = host_context.engine();
-    let Known { networks, unread } = match verb {
+    let PodmanNetworks { networks, unread } = match verb {
         Verb::Create => known(Path::new("/")),
-        Verb::Setup(_) | Verb::Teardown(_) | Verb::Info => Known::default(),
+        Verb::Setup(_) | Verb::Teardown(_) | Verb::Info => PodmanNetworks::default(),
     };
     if *verb == Verb::Create && unread.is_none() {
         // Networks that Podman has removed must not clash with the new one. If this fails, they do.

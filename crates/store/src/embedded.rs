@@ -35,7 +35,7 @@ use model::{Error, Result};
 use self::file::Kind;
 use self::half::{Half, Name, Open};
 use self::header::State;
-use self::own::Own;
+use self::own::OwnChanges;
 use self::path::Scan;
 use self::transaction::Locks;
 use crate::boot::is_boot_id;
@@ -61,7 +61,7 @@ pub struct Embedded {
     boot: Half,
     durable: Half,
     /// Of this boot's half: the durable one changes too seldom.
-    own: Own,
+    own: OwnChanges,
     guard: Mutex<()>,
 }
 
@@ -101,7 +101,7 @@ impl Embedded {
             boot: Half::new(roots.runtime.join(boot_id), false),
             durable: Half::new(roots.state, true),
             runtime: roots.runtime,
-            own: Own::default(),
+            own: OwnChanges::default(),
             guard: Mutex::new(()),
         })
     }

@@ -9,11 +9,11 @@ use model::Result;
 /// Records in memory: for tests, and the yardstick for every other store.
 #[derive(Debug, Default)]
 pub struct Memory {
-    book: Mutex<Book>,
+    book: Mutex<MemoryRecords>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct MemoryRecords {
     sequence: u64,
     records: BTreeMap<Key, Versioned>,
     unreported: BTreeSet<Key>,
@@ -30,7 +30,7 @@ impl Memory {
         self.book().records.retain(|key, _| key.is_durable());
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, MemoryRecords> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ const HOST: &[&str] = &[
     "web",
     "sandbox",
     "hosts",
-    "podman_places",
+    "podman_networks",
     "replaced",
     "described",
     "neighbours",

@@ -1,4 +1,4 @@
-//! Links between the pages: each names a file and a heading that are there.
+//! Links between the pages, and the sources that they name: each file and each heading is there.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -25,6 +25,8 @@ pub(super) fn complaints(root: &Path) -> Result<Vec<String>> {
         let text = fs::read_to_string(&page).map_err(|error| format!("{name}: {error}"))?;
         let broken = links(&text).filter(|link| !leads_to_something(&page, &text, link));
         complaints.extend(broken.map(|link| format!("{name}: no page has {link}")));
+        let gone = sources(&text).filter(|source| !is_there(root, source));
+        complaints.extend(gone.map(|source| format!("{name}: no source is called {source}")));
     }
     Ok(complaints)
 }
@@ -33,6 +35,20 @@ pub(super) fn complaints(root: &Path) -> Result<Vec<String>> {
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let ends = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     ends.filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
+}
+
+fn is_there(root: &Path, source: &str) -> bool {
+    root.join(source).exists() || root.join("crates").join(source).exists()
+}
+
+/// The sources of crates that a page names: `model/src/port.rs`, `cni/src/plugin/`. Placeholders have capitals.
+fn sources(text: &str) -> impl Iterator<Item = &str> {
+    let is_source = |span: &&str| {
+        let is_of_path =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_/.-".contains(c);
+        span.contains("/src/") && span.chars().all(is_of_path)
+    };
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).filter(is_source)
 }
 
 fn leads_to_something(page: &Path, text: &str, link: &str) -> bool {
@@ -79,6 +95,13 @@ mod tests {
         let page = "# A page\n## Options of a network (`-o`)\nSee [it](#options-of-a-network--o).";
         assert!(links(page).all(|link| has_heading(page, &link[1..])));
         assert!(!has_heading(page, "options"));
+    }
+
+    #[test]
+    fn a_source_is_a_whole_path() {
+        let page =
+            "`a/src/b.rs`, `a/src/NAME.rs`, a/src/c.rs, `cargo run a/src/d.rs`\n| `e/src/f/` |";
+        assert_eq!(sources(page).collect::<Vec<_>>(), ["a/src/b.rs", "e/src/f/"]);
     }
 
     #[test]

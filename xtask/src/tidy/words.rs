@@ -21,9 +21,9 @@ const GONE_IN_COMMENTS: [&str; 12] = [
 const PHRASES: [&str; 3] = ["given back", "handed out", "handed to"];
 /// What stands in texts all the same: where, which word, why.
 const KEPT: [(&str, &str, &str); 10] = [
-    ("crates/neutron/src/port_update/book.rs", "begun", "a directory of running hosts"),
-    ("crates/neutron/src/port_update/book.rs", "clerk", "a file of running hosts"),
-    ("crates/neutron/src/port_update/book.rs", "owed", "a directory of running hosts"),
+    ("crates/neutron/src/port_update/update_files.rs", "begun", "a directory of running hosts"),
+    ("crates/neutron/src/port_update/update_files.rs", "clerk", "a file of running hosts"),
+    ("crates/neutron/src/port_update/update_files.rs", "owed", "a directory of running hosts"),
     ("crates/neutron/src/cloud/unfinished.rs", "begun", "a directory of running hosts"),
     ("crates/neutron/src/stock/stock_files.rs", "lent", "a directory of running hosts"),
     ("crates/remote/src/undo_log.rs", "owed", "a directory of running hosts"),

@@ -13,7 +13,7 @@ pub(crate) enum EgressCommand {
     #[command(after_help = "Examples:
   spoke egress show agents
   spoke egress show agents -o json")]
-    Show(Which),
+    Show(NetworkArg),
     /// Say whether a network allows a name or address, and by which rule
     #[command(
         after_help = "No server is asked for the name. Exits with 1 where something is refused.
@@ -60,7 +60,7 @@ Examples:
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct NetworkArg {
     /// The network
     pub(crate) network: NetworkName,
 }

@@ -68,12 +68,12 @@ pub(crate) struct Directories {
     )]
     pub(crate) path: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: CacheArgs,
 }
 
 // Where results are.
 #[derive(Debug, Args)]
-pub(crate) struct Kept {
+pub(crate) struct CacheArgs {
     /// Where what is attached is remembered
     #[arg(long, default_value = cni::runtime::CACHE, value_name = "DIRECTORY")]
     pub(crate) cache_dir: PathBuf,
@@ -135,7 +135,7 @@ pub(crate) struct AttachmentsArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) container: Option<ContainerId>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: CacheArgs,
 }
 
 fn member(text: &str) -> Result<(ContainerId, IfName), String> {

@@ -2,7 +2,7 @@
 
 use linux::identity::GROUP;
 use model::{IfName, Result};
-use names::{Place, reverse_domain};
+use names::{ServedGateway, reverse_domain};
 use netlink::{At, Socket};
 use serde::Serialize;
 
@@ -31,14 +31,18 @@ struct ZoneView {
     adopted: Option<IfName>,
 }
 
-pub(super) fn run(output: Output, places: &[Place], host_context: &HostContext) -> Result<Answer> {
+pub(super) fn run(
+    output: Output,
+    places: &[ServedGateway],
+    host_context: &HostContext,
+) -> Result<Answer> {
     let (enabled, networks) = (host_context.names_host, zones(places)?);
     let resolved = linux::resolved::Resolved::connect()?.is_some();
     let view = HostView { enabled, resolved, networks };
     Ok(Answer::text(render(output, &view, || text(&view))?))
 }
 
-fn zones(places: &[Place]) -> Result<Vec<ZoneView>> {
+fn zones(places: &[ServedGateway]) -> Result<Vec<ZoneView>> {
     let mut route = Socket::route()?;
     let mut zones: Vec<ZoneView> = Vec::new();
     for place in places {

@@ -13,7 +13,7 @@ use crate::output::{Output, render};
 
 /// An image that was made.
 #[derive(Serialize)]
-struct Made {
+struct BuiltImage {
     id: String,
     name: String,
     path: PathBuf,
@@ -32,7 +32,7 @@ pub(super) fn write(
         (None, None) => return Err(Error::invalid("name the archive, or --layout DIRECTORY")),
     };
     let name = format!("{}:{version}", recipe.name);
-    let made = Made { id: id.to_string(), name, path: path.clone() };
+    let made = BuiltImage { id: id.to_string(), name, path: path.clone() };
     let table = || format!("{}  {}  {}\n", made.id, made.name, made.path.display());
     render(output, &made, table).map(Answer::text)
 }

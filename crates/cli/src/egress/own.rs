@@ -17,7 +17,7 @@ use crate::context::HostContext;
 use crate::output::{Output, names};
 
 /// What is to be set.
-pub(super) enum Wanted<'a> {
+pub(super) enum RulesChange<'a> {
     /// The rules of a network.
     Network(NetworkName, Fence),
     /// Those of a container, or none of its own, on a network or on all of its networks.
@@ -25,24 +25,28 @@ pub(super) enum Wanted<'a> {
 }
 
 impl SetArgs {
-    pub(super) fn wanted(&self) -> Result<Wanted<'_>> {
+    pub(super) fn wanted(&self) -> Result<RulesChange<'_>> {
         let (first, second) = (self.first.as_deref(), self.second.as_deref());
         let network = |name: &str| name.parse::<NetworkName>();
         match (&self.container, first, second) {
-            (None, Some(name), Some(rules)) => Ok(Wanted::Network(network(name)?, rules.parse()?)),
+            (None, Some(name), Some(rules)) => {
+                Ok(RulesChange::Network(network(name)?, rules.parse()?))
+            }
             (None, ..) => Err(Error::invalid("give a network and its rules, or --container")),
             (Some(_), _, Some(_)) if self.inherit => {
                 Err(Error::invalid("--inherit: the network has the rules; leave others out"))
             }
             (Some(container), name, None) if self.inherit => {
-                Ok(Wanted::Container(container, name.map(network).transpose()?, None))
+                Ok(RulesChange::Container(container, name.map(network).transpose()?, None))
             }
             (Some(container), Some(rules), None) => {
-                Ok(Wanted::Container(container, None, Some(self.rules(rules)?)))
+                Ok(RulesChange::Container(container, None, Some(self.rules(rules)?)))
             }
-            (Some(container), Some(name), Some(rules)) => {
-                Ok(Wanted::Container(container, Some(network(name)?), Some(self.rules(rules)?)))
-            }
+            (Some(container), Some(name), Some(rules)) => Ok(RulesChange::Container(
+                container,
+                Some(network(name)?),
+                Some(self.rules(rules)?),
+            )),
             (Some(container), None, _) => {
                 Err(Error::invalid(format!("which rules {container} has is missing")))
             }

@@ -17,7 +17,7 @@ use crate::view::of_one;
 const RIVALS: usize = 32;
 
 /// The attachments of this host.
-pub(super) struct Book<'a> {
+pub(super) struct HostRecords<'a> {
     records: &'a [Attachment],
     /// What runtimes call networks.
     aliases: &'a [Alias],
@@ -26,7 +26,7 @@ pub(super) struct Book<'a> {
 }
 
 /// Who is meant.
-pub(super) struct Found {
+pub(super) struct ResolvedEnd {
     pub(super) end: End,
     /// The address that was given, or that a name leads to.
     pub(super) address: Option<IpAddr>,
@@ -34,19 +34,19 @@ pub(super) struct Found {
     pub(super) is_lost: bool,
 }
 
-impl Found {
+impl ResolvedEnd {
     pub(super) fn at(end: End, address: Option<IpAddr>) -> Self {
         Self { end, address, is_lost: false }
     }
 }
 
-impl<'a> Book<'a> {
+impl<'a> HostRecords<'a> {
     pub(super) fn new(records: &'a [Attachment], aliases: &'a [Alias], mapped: &'a Mapped) -> Self {
         Self { records, aliases, mapped }
     }
 
     /// Who begins.
-    pub(super) fn sender(&self, word: &str, kernel: &mut Netlink) -> Result<Found> {
+    pub(super) fn sender(&self, word: &str, kernel: &mut Netlink) -> Result<ResolvedEnd> {
         let unknown = || {
             let shown = model::text::shown(word);
             Error::not_found(format!("no container is called '{shown}'; `spoke ps` lists them"))
@@ -58,12 +58,12 @@ impl<'a> Book<'a> {
     pub(super) fn receiver(
         &self,
         word: &str,
-        from: Option<&Found>,
+        from: Option<&ResolvedEnd>,
         kernel: &mut Netlink,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<ResolvedEnd>> {
         match word {
-            "host" => return Ok(Some(Found::at(End::Host, None))),
-            "outside" => return Ok(Some(Found::at(End::Outside, None))),
+            "host" => return Ok(Some(ResolvedEnd::at(End::Host, None))),
+            "outside" => return Ok(Some(ResolvedEnd::at(End::Outside, None))),
             _ => {}
         }
         if let Ok(address) = word.parse::<IpAddr>() {
@@ -84,7 +84,7 @@ impl<'a> Book<'a> {
             )));
         }
         let site = self.site(first, kernel);
-        Ok(Some(Found::at(End::Container(site), None)))
+        Ok(Some(ResolvedEnd::at(End::Container(site), None)))
     }
 
     /// Who has an address. Networks of tenants may have the same ones: those of the one who begins come
@@ -92,9 +92,9 @@ impl<'a> Book<'a> {
     pub(super) fn of_address(
         &self,
         address: IpAddr,
-        from: Option<&Found>,
+        from: Option<&ResolvedEnd>,
         kernel: &mut Netlink,
-    ) -> Result<Found> {
+    ) -> Result<ResolvedEnd> {
         let has = |it: &&Attachment| it.addresses.iter().any(|held| held.address.addr() == address);
         let plugs = from.and_then(|from| from.end.site()).map_or(&[][..], |site| &site.plugs);
         let is_on = |it: &Attachment| {
@@ -110,13 +110,13 @@ impl<'a> Book<'a> {
         let all = all.filter(has);
         if let Some(record) = all.min_by_key(distance) {
             let site = self.site(record, kernel);
-            return Ok(Found::at(End::Container(site), Some(address)));
+            return Ok(ResolvedEnd::at(End::Container(site), Some(address)));
         }
         let end = match address.is_loopback() || kernel.owner(Space::HOST, address)?.is_some() {
             true => End::Host,
             false => End::Address(address),
         };
-        Ok(Found::at(end, Some(address)))
+        Ok(ResolvedEnd::at(end, Some(address)))
     }
 
     fn site(&self, record: &Attachment, kernel: &mut Netlink) -> Site {
@@ -218,7 +218,7 @@ impl<'a> Book<'a> {
     /// Other containers of the networks of both.
     pub(super) fn rivals(
         &self,
-        (from, to): (&Found, &Found),
+        (from, to): (&ResolvedEnd, &ResolvedEnd),
         kernel: &mut Netlink,
     ) -> Vec<(String, Space)> {
         let sites: Vec<&Site> =

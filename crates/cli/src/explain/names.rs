@@ -4,7 +4,7 @@ use explain::{End, Hop, Kernel, Netlink, Space};
 use model::{Alias, Attachment, Error, NamedElsewhere, Network, NetworkName, Protocol, Result};
 use names::{Table, lookup};
 
-use super::ends::{Book, Found};
+use super::ends::{HostRecords, ResolvedEnd};
 
 /// What is answered for names.
 pub(super) struct Names<'a> {
@@ -32,10 +32,10 @@ impl<'a> Names<'a> {
     pub(super) fn find(
         &self,
         name: &str,
-        asker: &Found,
-        book: &Book<'_>,
+        asker: &ResolvedEnd,
+        book: &HostRecords<'_>,
         kernel: &mut Netlink,
-    ) -> Result<(Found, Vec<Hop>)> {
+    ) -> Result<(ResolvedEnd, Vec<Hop>)> {
         let shown = model::text::shown(name);
         let Some(site) = asker.end.site() else {
             return Err(Error::not_found(format!(
@@ -70,8 +70,8 @@ impl<'a> Names<'a> {
         Ok((found, vec![Hop::ok(HOP, format!("'{shown}' is {address}"))]))
     }
 
-    fn lost(hop: Hop) -> (Found, Vec<Hop>) {
-        (Found { end: End::Outside, address: None, is_lost: true }, vec![hop])
+    fn lost(hop: Hop) -> (ResolvedEnd, Vec<Hop>) {
+        (ResolvedEnd { end: End::Outside, address: None, is_lost: true }, vec![hop])
     }
 
     /// Whether the daemon has its sockets at a gateway of one of the networks.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use explain::{Netlink, Report};
 use model::{Error, Protocol, Result};
 
-use super::ends::Book;
+use super::ends::HostRecords;
 use crate::args::explain::{ExplainArgs, Port};
 
 /// How long an answer is waited for.
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What came back.
 pub(super) fn probe(
-    book: &Book<'_>,
+    book: &HostRecords<'_>,
     wanted: &ExplainArgs,
     report: &Report,
     kernel: &mut Netlink,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ::remote::address::{Address, Trust, Url};
-use ::remote::discover::Places;
+use ::remote::discover::PluginDirectories;
 use model::{Error, Result};
 
 use crate::context::HostContext;
@@ -40,5 +40,5 @@ pub(super) fn find(named: &str, host_context: &HostContext) -> Result<Address> {
 
 fn installed(name: &str, sockets: Vec<PathBuf>, descriptions: Vec<PathBuf>) -> Result<Address> {
     let name = name.parse().map_err(|error: Error| error.context("plugin name"))?;
-    Ok(Places { sockets, descriptions }.find(&name, None)?.address)
+    Ok(PluginDirectories { sockets, descriptions }.find(&name, None)?.address)
 }

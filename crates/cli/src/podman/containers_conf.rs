@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 use toml::Value;
 
-use super::place::DriverFile;
+use super::driver_file::DriverFile;
 
 /// The default directories.
 const DEFAULT: [&str; 4] = [

@@ -8,7 +8,7 @@ use model::{Error, Result};
 use page::shown::{Attachment, Container, Containers, Part, Port};
 use page::{Content, Filter, Numbered};
 
-use super::{Book, Filled, LAST, events};
+use super::{Filled, LAST, ShownRecords, events};
 use crate::context::HostContext;
 use crate::ports::PublishedView;
 use crate::view::AttachmentView;
@@ -74,7 +74,7 @@ fn key(one: &Attachment) -> (&String, &String) {
     (&one.name, &one.runtime)
 }
 
-impl Book {
+impl ShownRecords {
     /// A container is listed with all of its networks, where the filter holds for one of them.
     pub(super) fn containers(
         self,

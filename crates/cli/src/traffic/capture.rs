@@ -217,7 +217,7 @@ impl Job<'_> {
         let text = match &self.sink {
             Sink::Text(_, output) => {
                 let interface = &port.described.name;
-                let seen = summary::Seen { at, interface, is_outgoing, length };
+                let seen = summary::CapturedPacket { at, interface, is_outgoing, length };
                 summary::text(&packet, seen, *output).map_err(std::io::Error::other)?.into_bytes()
             }
             Sink::File(_) => {
@@ -231,7 +231,7 @@ impl Job<'_> {
 }
 
 /// Why a capture is over.
-enum End {
+enum CaptureEnd {
     Signal,
     Enough,
     Unread,
@@ -277,27 +277,27 @@ impl Session {
                 // Where the reader has ended, nothing is lost by it.
                 let _ = file.write_all(&bytes);
             }
-            if !matches!(end, End::Unread) {
+            if !matches!(end, CaptureEnd::Unread) {
                 file.flush().map_err(failed)?;
             }
         }
         let lost: u64 = totals.iter().map(|total| total.lost).sum();
         let mut notes = Vec::new();
-        if matches!(end, End::Gone) {
+        if matches!(end, CaptureEnd::Gone) {
             notes.push(format!("container {} is gone; the capture ends here", self.name));
         }
         if lost > 0 {
             notes
                 .push(format!("{lost} packets were lost: they came faster than they were written"));
         }
-        if !matches!(end, End::Unread) {
+        if !matches!(end, CaptureEnd::Unread) {
             let unit = if job.kept == 1 { "packet" } else { "packets" };
             notes.push(format!("{} {unit} captured", job.kept));
         }
         Ok(Answer { notes, ..Answer::default() })
     }
 
-    fn capture(&mut self, job: &mut Job<'_>, stopped: &AtomicBool) -> Result<End> {
+    fn capture(&mut self, job: &mut Job<'_>, stopped: &AtomicBool) -> Result<CaptureEnd> {
         if let Sink::File(file) = &mut job.sink {
             let interfaces = self.ports.iter().map(|port| port.described.clone());
             let header = pcapng::header(APPLICATION, &interfaces.collect::<Vec<_>>());
@@ -309,23 +309,25 @@ impl Session {
             let is_unread = self.wait(job)?;
             let is_broken = match self.drain(job, &mut buffer) {
                 Ok(is_broken) => is_broken,
-                Err(cause) if cause.kind() == ErrorKind::BrokenPipe => return Ok(End::Unread),
+                Err(cause) if cause.kind() == ErrorKind::BrokenPipe => {
+                    return Ok(CaptureEnd::Unread);
+                }
                 Err(cause) => return Err(failed(cause)),
             };
             if job.is_enough() {
-                return Ok(End::Enough);
+                return Ok(CaptureEnd::Enough);
             }
             if is_unread {
-                return Ok(End::Unread);
+                return Ok(CaptureEnd::Unread);
             }
             if is_broken || looked.elapsed() >= GLANCE {
                 if !self.is_there() {
-                    return Ok(End::Gone);
+                    return Ok(CaptureEnd::Gone);
                 }
                 looked = Instant::now();
             }
         }
-        Ok(End::Signal)
+        Ok(CaptureEnd::Signal)
     }
 
     /// Waits for a packet, for a moment; whether the reader of standard output has ended.

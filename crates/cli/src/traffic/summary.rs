@@ -28,7 +28,7 @@ struct PacketView {
 
 /// What is known of a packet besides its headers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct CapturedPacket<'a> {
     pub(super) at: Duration,
     pub(super) interface: &'a str,
     pub(super) is_outgoing: bool,
@@ -36,7 +36,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// One line, or one document.
-pub(super) fn text(packet: &Packet, seen: Seen<'_>, output: Output) -> Result<String> {
+pub(super) fn text(packet: &Packet, seen: CapturedPacket<'_>, output: Output) -> Result<String> {
     let direction = if seen.is_outgoing { "out" } else { "in" };
     if output == Output::Table {
         let (time, interface, length) = (instant(seen.at), seen.interface, seen.length);
@@ -84,7 +84,7 @@ mod tests {
             ..Packet::default()
         };
         let at = Duration::new(1_795_003_200, 1_234_567);
-        let seen = Seen { at, interface: "eth0", is_outgoing: true, length: 74 };
+        let seen = CapturedPacket { at, interface: "eth0", is_outgoing: true, length: 74 };
         assert_eq!(
             text(&packet, seen, Output::Table).unwrap(),
             "2026-11-18T12:00:00.001234Z  eth0  out  10.1.0.2:4000 > 10.1.0.3:80 tcp P., 74 bytes\n"

@@ -12,7 +12,7 @@ use crate::view::View;
 const AT_ONCE: usize = 60;
 
 /// An address that a name keeps on a host.
-pub type Kept = (NetworkName, IpAddr, OwnerName);
+pub type KeptAddress = (NetworkName, IpAddr, OwnerName);
 
 /// A record that was written, by its place, and in which transaction.
 pub type Written = ((NetworkName, IpAddr), (AddressPin, Revision));
@@ -43,7 +43,7 @@ pub fn publish_kept(
     cluster: &impl Cluster,
     view: &View,
     host: &HostName,
-    kept: &[Kept],
+    kept: &[KeptAddress],
 ) -> Result<Vec<Written>> {
     let new: Vec<_> = kept.iter().filter_map(|kept| record_of(view, host, kept)).collect();
     let mut written = Vec::new();
@@ -83,7 +83,7 @@ fn publish_some(cluster: &impl Cluster, host: &HostName, some: &[New]) -> Result
 /// A record that is to be written, and on which conditions.
 type New = ((NetworkName, IpAddr), Vec<(Key, Expect)>, AddressPin);
 
-fn record_of(view: &View, host: &HostName, (network, address, name): &Kept) -> Option<New> {
+fn record_of(view: &View, host: &HostName, (network, address, name): &KeptAddress) -> Option<New> {
     let place = (network.clone(), *address);
     let key = Key::Pin(network.clone(), *address);
     let (expect, pin) = match view.pins.get(&place) {

@@ -31,12 +31,12 @@ mod tokens;
 mod unanswered;
 
 /// By path: the value, and when it was written.
-type Kept = BTreeMap<String, (String, u64)>;
+type StoredValues = BTreeMap<String, (String, u64)>;
 
 /// Records with etcd's rules for transactions, and what others write before the next one.
 #[derive(Default)]
 struct Records {
-    kept: RefCell<(u64, Kept)>,
+    kept: RefCell<(u64, StoredValues)>,
     before: RefCell<Vec<Txn>>,
     /// How many of the next transactions are carried out whose answers are lost.
     unanswered: Cell<usize>,

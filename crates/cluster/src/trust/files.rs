@@ -30,7 +30,7 @@ pub struct Files(PathBuf);
 
 /// A certificate of this host, from when on it has it, and what the cluster is to know of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Own {
+pub struct OwnCertificate {
     /// Its number, where this host has signed it itself.
     pub serial: Option<Serial>,
     /// What is to be known of it.
@@ -41,7 +41,7 @@ pub struct Own {
     pub until: Timestamp,
 }
 
-impl Own {
+impl OwnCertificate {
     /// Whether a third of its life is over.
     pub fn is_due(&self, now: Timestamp) -> bool {
         let life = self.until.0.saturating_sub(self.since.0);
@@ -262,7 +262,13 @@ impl Files {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn keep(&self, path: &Path, key: &Pending, certificate: &str, own: &Own) -> Result<()> {
+    pub fn keep(
+        &self,
+        path: &Path,
+        key: &Pending,
+        certificate: &str,
+        own: &OwnCertificate,
+    ) -> Result<()> {
         let json = serde_json::to_string(own);
         let json = json.map_err(|cause| Error::bug("a file as JSON").because(cause))?;
         self.write(&name(path), &format!("{certificate}{}", key.0.serialize_pem()))?;
@@ -273,7 +279,7 @@ impl Files {
     ///
     /// # Errors
     /// Where the file cannot be read.
-    pub fn own(&self, path: &Path) -> Result<Option<Own>> {
+    pub fn own(&self, path: &Path) -> Result<Option<OwnCertificate>> {
         let text = self.text(&about(path))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }

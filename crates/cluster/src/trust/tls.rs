@@ -37,7 +37,7 @@ pub struct Pinned(pub String);
 
 /// A question, and the certificate that the asking host has shown, as DER.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PeerQuestion {
     /// What is asked.
     pub ask: Ask,
     /// SHA-256 of the certificate, in hexadecimal digits; none where there was none.
@@ -66,7 +66,7 @@ pub fn server(authority: &str, own: &str) -> Result<Arc<ServerConfig>> {
     config.map(Arc::new).map_err(|cause| damaged().because(cause))
 }
 
-impl Asked {
+impl PeerQuestion {
     /// Answers one question.
     ///
     /// # Errors

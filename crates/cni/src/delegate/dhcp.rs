@@ -6,7 +6,7 @@ use engine::Members;
 use engine::port::Offer;
 use model::{Attachment, Dhcp, Error, Network, Result};
 
-use crate::dhcp::{Daemon, Given, Subject};
+use crate::dhcp::{Daemon, DhcpAnswer, Subject};
 
 /// Asks for an address over the attachment's link, which is up.
 pub(super) fn lease(dhcp: &Dhcp, attachment: &Attachment) -> Result<Offer> {
@@ -14,7 +14,7 @@ pub(super) fn lease(dhcp: &Dhcp, attachment: &Attachment) -> Result<Offer> {
     if given.addresses.is_empty() {
         return Err(Error::invalid("the DHCP daemon gave no address"));
     }
-    let Given { addresses, mut routes, dns } = given;
+    let DhcpAnswer { addresses, mut routes, dns } = given;
     for route in &mut routes {
         route.priority = route.priority.or(dhcp.priority);
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use model::{Dns, InterfaceAddress, IpNet, Result, Route};
 
 use super::gob::{Record, Shape, Value};
-use super::{Given, unreadable};
+use super::{DhcpAnswer, unreadable};
 
 /// `DHCP.Allocate(skel.CmdArgs) types100.Result`.
 pub(super) const ALLOCATE: &str = "DHCP.Allocate";
@@ -97,7 +97,7 @@ pub(super) fn text(text: impl AsRef<str>) -> Value {
 }
 
 /// A lease as a result.
-pub(super) fn result(given: &Given) -> Value {
+pub(super) fn result(given: &DhcpAnswer) -> Value {
     let ips = given.addresses.iter().map(|held| {
         structure([
             ("Address", net(&held.address)),
@@ -150,7 +150,7 @@ fn net(net: &IpNet) -> Value {
 }
 
 /// A lease from a result.
-pub(super) fn given(result: &Value) -> Result<Given> {
+pub(super) fn given(result: &Value) -> Result<DhcpAnswer> {
     let addresses = result.list("IPs").iter().map(|ip| {
         Ok(InterfaceAddress {
             address: ip
@@ -164,7 +164,7 @@ pub(super) fn given(result: &Value) -> Result<Given> {
     let none = Value::Struct(Default::default());
     let dns = result.field("DNS").unwrap_or(&none);
     let texts = |name: &str| dns.list(name).iter().filter_map(read_text).collect();
-    Ok(Given {
+    Ok(DhcpAnswer {
         addresses: addresses.collect::<Result<_>>()?,
         routes: result.list("Routes").iter().map(read_route).collect::<Result<_>>()?,
         dns: Dns {

@@ -90,12 +90,12 @@ mod tests {
     use model::{Error, NetworkName, Result};
 
     use super::*;
-    use crate::dhcp::{Daemon, Given, Server, Service, Subject};
+    use crate::dhcp::{Daemon, DhcpAnswer, Server, Service, Subject};
 
     struct Nothing;
 
     impl Service for Nothing {
-        fn allocate(&self, _: &Subject) -> Result<Given> {
+        fn allocate(&self, _: &Subject) -> Result<DhcpAnswer> {
             Err(Error::unsupported("no"))
         }
 
@@ -103,7 +103,7 @@ mod tests {
             Ok(())
         }
 
-        fn check(&self, _: &Subject) -> Result<Given> {
+        fn check(&self, _: &Subject) -> Result<DhcpAnswer> {
             Err(Error::unsupported("no"))
         }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::call::{ALLOCATE, ARGUMENTS, CHECK, COLLECT, RELEASE, REQUEST, given, structure, text};
 use super::gob::Value;
 use super::rpc::{CONNECT, CONNECTED, Line};
-use super::{Given, Subject, spec};
+use super::{DhcpAnswer, Subject, spec};
 
 /// The reference's daemon continues asking servers for 208 s, and longer with its flags.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -36,7 +36,7 @@ impl<'a> Daemon<'a> {
     ///
     /// # Errors
     /// [`model::Kind::TryAgain`] where no daemon listens, or it cannot get one.
-    pub fn allocate(&self, subject: &Subject) -> Result<Given> {
+    pub fn allocate(&self, subject: &Subject) -> Result<DhcpAnswer> {
         given(&self.call(ALLOCATE, &arguments(subject), TIMEOUT)?)
     }
 
@@ -53,7 +53,7 @@ impl<'a> Daemon<'a> {
     ///
     /// # Errors
     /// As [`Daemon::allocate`].
-    pub fn check(&self, subject: &Subject) -> Result<Given> {
+    pub fn check(&self, subject: &Subject) -> Result<DhcpAnswer> {
         match self.call(CHECK, &arguments(subject), PROMPT) {
             Err(error) if is_unknown(&error, CHECK) => self.allocate(subject),
             answered => given(&answered?),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cni::wire::Environment;
-use cni::{Context, Delegates, Found, Namespaces, Output, Plugin};
+use cni::{Context, Delegates, NamespaceKind, Namespaces, Output, Plugin};
 use engine::Engine;
 use engine::port::{Driver, Host, HostDataplane, Offer, Presence, Stray};
 use model::{
@@ -150,11 +150,11 @@ impl Host for Me {
 pub struct Spaces;
 
 impl Namespaces for Spaces {
-    fn inspect(&self, path: &Path) -> Result<Found> {
+    fn inspect(&self, path: &Path) -> Result<NamespaceKind> {
         Ok(match path {
-            _ if path == Path::new("/ns/own") => Found::Own(1),
-            _ if path.starts_with("/ns") => Found::Other(2),
-            _ => Found::Nothing("no such file or directory".into()),
+            _ if path == Path::new("/ns/own") => NamespaceKind::Own(1),
+            _ if path.starts_with("/ns") => NamespaceKind::Other(2),
+            _ => NamespaceKind::Nothing("no such file or directory".into()),
         })
     }
 }

@@ -40,7 +40,7 @@ const TYPES: [(&str, bool, &str); 12] = [
 
 /// A user's own file: the plugin's configuration, and the plugins that come before it, as for a
 /// runtime.
-struct Given {
+struct UserConfig {
     rest: String,
     before: Vec<Map<String, Value>>,
 }
@@ -72,7 +72,7 @@ pub(super) fn vars(spec: &CniTestSpec, data: &Path) -> Result<Vars> {
     let ipam = format!(r#"{{"type":"{ipam_type}",{addresses},"routes":[{{"dst":"0.0.0.0/0"}}]}}"#);
     let (rest, is_based) = match &spec.config {
         Some(path) => {
-            let Given { rest, before } = given(path, &kind, data)?;
+            let UserConfig { rest, before } = given(path, &kind, data)?;
             (rest, !before.is_empty())
         }
         None => {
@@ -97,7 +97,7 @@ pub(super) fn vars(spec: &CniTestSpec, data: &Path) -> Result<Vars> {
 }
 
 /// A user's own configuration of a plugin, or a list with it, without the kit's fields.
-fn given(path: &Path, kind: &str, data: &Path) -> Result<Given> {
+fn given(path: &Path, kind: &str, data: &Path) -> Result<UserConfig> {
     let failed = |cause| file::failed(format!("reading {}", path.display()), cause);
     let text = file::read(path, LARGEST).map_err(failed)?;
     let unreadable = || Error::invalid(format!("{} is no JSON object", path.display()));
@@ -128,7 +128,7 @@ fn given(path: &Path, kind: &str, data: &Path) -> Result<Given> {
     own.entry("kit").or_insert(Value::Bool(true));
     let text = numbered(&Value::Object(own));
     let rest = text.trim_start_matches('{').trim_end_matches('}').to_owned() + closing(&text);
-    Ok(Given { rest, before })
+    Ok(UserConfig { rest, before })
 }
 
 /// As JSON, where a host port of the case's own can be put in for `"$port"`, as the number that it is.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use ::names::{Entry, Gate, Judged, Place, Refusal, Table, Why};
+use ::names::{Entry, Gate, Judged, Refusal, ServedGateway, Table, Why};
 use config::Config;
 use host::denied::{Act, Denied, path};
 use host::event::EventFile;
@@ -93,7 +93,7 @@ impl FenceGate {
     }
 
     /// Where names are asked for.
-    pub(crate) fn places(&self) -> Vec<Place> {
+    pub(crate) fn places(&self) -> Vec<ServedGateway> {
         let table = locked(&self.table).clone();
         let places =
             |table: &RwLock<Table>| table.read().unwrap_or_else(PoisonError::into_inner).places();

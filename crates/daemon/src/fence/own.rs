@@ -14,7 +14,7 @@ use super::{Fences, failed};
 use crate::Daemon;
 
 /// A container with rules of its own, and what becomes of its interface.
-pub(super) struct Held {
+pub(super) struct FencedContainer {
     pub(super) own: Own,
     pub(super) stage: Stage,
 }
@@ -51,7 +51,7 @@ impl Fences {
                     Phase::Detaching { .. } => Stage::Going,
                     Phase::Reserved | Phase::Attaching { .. } => Stage::Coming,
                 };
-                own.map(|own| Held { own, stage })
+                own.map(|own| FencedContainer { own, stage })
             }),
             _ => Ok(None),
         };
@@ -92,8 +92,8 @@ impl Fences {
         let mut is_gone = false;
         for id in changed {
             let renewed = match self.own.get(&id) {
-                Some(Held { stage: Stage::Going, .. }) => Ok(()),
-                Some(Held { own, .. }) => {
+                Some(FencedContainer { stage: Stage::Going, .. }) => Ok(()),
+                Some(FencedContainer { own, .. }) => {
                     daemon.fence.forget_own_names(own);
                     shut(socket, own)
                 }
@@ -117,11 +117,13 @@ impl Fences {
     /// Ends what began while a container learned, when that is over.
     pub(super) fn end_own_learning(&mut self, daemon: &Daemon, now: &Moment, socket: &mut Socket) {
         let is_learning =
-            |held: &&Held| held.stage == Stage::There && held.own.fence.is_learning(now);
+            |held: &&FencedContainer| held.stage == Stage::There && held.own.fence.is_learning(now);
         let learning = self.own.values().filter(is_learning).map(|held| held.own.id.clone());
         let before = std::mem::replace(&mut self.learning_own, learning.collect());
         for id in before {
-            let Some(Held { own, stage: Stage::There }) = self.own.get(&id) else { continue };
+            let Some(FencedContainer { own, stage: Stage::There }) = self.own.get(&id) else {
+                continue;
+            };
             if self.learning_own.contains(&id) {
                 continue;
             }

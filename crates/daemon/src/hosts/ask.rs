@@ -15,7 +15,7 @@ use model::{
 use netlink::Socket;
 use overlay::Overlay;
 
-use super::asked;
+use super::declared;
 use super::engines;
 use super::isolate::isolated;
 use super::member::{self, Member};
@@ -350,12 +350,12 @@ impl Hosts {
 /// How many containers each host has: in one pass, because others wait for what is read. One without names counts once
 /// for each of its networks.
 fn containers(view: &View) -> BTreeMap<&HostName, usize> {
-    let mut seen: BTreeMap<&HostName, BTreeSet<Seen<'_>>> = BTreeMap::new();
+    let mut seen: BTreeMap<&HostName, BTreeSet<ContainerKey<'_>>> = BTreeMap::new();
     for ((host, network, address), (endpoint, _)) in &view.endpoints {
         if view.networks.get(network).is_none_or(|network| !network.is_gateway(*address)) {
             let seen_as = match endpoint.names.is_empty() {
-                true => Seen::At(network, endpoint.mac),
-                false => Seen::Called(endpoint.runtime, &endpoint.names),
+                true => ContainerKey::At(network, endpoint.mac),
+                false => ContainerKey::Called(endpoint.runtime, &endpoint.names),
             };
             seen.entry(host).or_default().insert(seen_as);
         }
@@ -365,7 +365,7 @@ fn containers(view: &View) -> BTreeMap<&HostName, usize> {
 
 /// By what the addresses of one container are known to be of one.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Seen<'a> {
+enum ContainerKey<'a> {
     At(&'a NetworkName, Mac),
     Called(Option<Runtime>, &'a [SharedName]),
 }
@@ -394,7 +394,7 @@ fn notes(state: &State) -> Vec<String> {
         true => why.clone(),
         false => format!("network {name}: {why}"),
     });
-    let failures = failures.chain(engines::failures(state)).chain(asked::failures(state));
+    let failures = failures.chain(engines::failures(state)).chain(declared::failures(state));
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
     let untended = state.untended.iter().chain(&state.unwritten).cloned();
     let untended = untended.chain(state.view.as_ref().and_then(book::rotating));

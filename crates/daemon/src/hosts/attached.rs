@@ -40,7 +40,7 @@ pub(super) fn follow(daemon: &Daemon, hosts: &Hosts) {
 fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     let store = host::host_context::open_store(daemon.context_pool.config())?;
     let mut watch = store.watch(&[Prefix::Attachments, Prefix::AllLeases])?;
-    let (mut known, mut leases) = (Known::new(), BTreeMap::new());
+    let (mut known, mut leases) = (AttachedLinks::new(), BTreeMap::new());
     // The first time it is all that there is, and that may be nothing.
     let mut changes = watch.wait(Duration::ZERO)?;
     let mut is_published = false;
@@ -72,9 +72,9 @@ struct Link {
     called: Option<OwnerName>,
 }
 
-type Known = BTreeMap<Key, Link>;
+type AttachedLinks = BTreeMap<Key, Link>;
 
-fn attached(known: &Known, leases: BTreeSet<(NetworkName, IpAddr)>) -> Attached {
+fn attached(known: &AttachedLinks, leases: BTreeSet<(NetworkName, IpAddr)>) -> Attached {
     let mut attached = Attached { leases, ..Attached::default() };
     for Link { addresses, names, runtime, called } in known.values() {
         for (network, address, mac) in addresses {
@@ -107,7 +107,7 @@ fn held(holder: &Holder) -> Option<(NetworkName, IpAddr)> {
     Some((pool.network.clone(), holder.lease.address.addr()))
 }
 
-fn learn(known: &mut Known, change: Changed) {
+fn learn(known: &mut AttachedLinks, change: Changed) {
     let Some(Record::Attachment(attachment)) = change.now.map(|now| now.record) else {
         return drop(known.remove(&change.key));
     };

@@ -10,7 +10,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::trust::{self, Asked, Authority, Files, PublicKey, Serial, Usage, Validity, wire};
+use cluster::trust::{
+    self, Authority, Files, PeerQuestion, PublicKey, Serial, Usage, Validity, wire,
+};
 use cluster::{Cluster, View, book};
 use host::time;
 use model::{ClusterHost, Error, HostName, Kind, Result};
@@ -153,10 +155,10 @@ impl Hosts {
             &files.read(&files.authority_path())?,
             &files.read(&files.server_path())?,
         )?;
-        Asked::answer(stream, config, |asked| self.open(&files, asked, life))
+        PeerQuestion::answer(stream, config, |asked| self.open(&files, asked, life))
     }
 
-    fn open(&self, files: &Files, asked: Asked, life: u32) -> Result<wire::Reply> {
+    fn open(&self, files: &Files, asked: PeerQuestion, life: u32) -> Result<wire::Reply> {
         let authority = files.authority()?.ok_or_else(|| Error::try_again("no authority"))?;
         let (_, etcd) = self.heard()?;
         let signed = Signed { authority: &authority, life };

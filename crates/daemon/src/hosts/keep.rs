@@ -17,7 +17,7 @@ use super::lease::{Pauses, refuse_unheard};
 use super::local;
 use super::member::Member;
 use super::membership::Membership;
-use super::older::Kept;
+use super::older::SavedState;
 use super::overlay::{self, Silent};
 use super::resting::Resting;
 use super::tend::Tended;
@@ -70,7 +70,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         is_other: false,
         is_refused: false,
         is_refusal_reported: false,
-        kept: Kept::default(),
+        kept: SavedState::default(),
         isolated: BTreeSet::new(),
         membership: Membership::default(),
         tended: Tended::default(),
@@ -151,7 +151,7 @@ pub(super) struct Keeper<'a> {
     /// Whether etcd answers with a state that is not heeded, and whether that was reported.
     is_refused: bool,
     is_refusal_reported: bool,
-    pub(super) kept: Kept,
+    pub(super) kept: SavedState,
     /// The hosts that may have given addresses of this one to others.
     pub(super) isolated: BTreeSet<HostName>,
     pub(super) membership: Membership,

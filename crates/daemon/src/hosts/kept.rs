@@ -166,7 +166,7 @@ impl Keeper<'_> {
         member: &Member,
         names: Names,
     ) -> Result<()> {
-        let kept: Vec<book::Kept> =
+        let kept: Vec<book::KeptAddress> =
             names.into_iter().map(|((of, at), name)| (of, at, name)).collect();
         let written = book::publish_kept(etcd, view, &member.name, &kept);
         view.pins.extend(self.unless_refused(written)?.unwrap_or_default());

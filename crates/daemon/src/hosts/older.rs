@@ -89,13 +89,13 @@ impl Heard {
 
 /// What of that was written last.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct SavedState {
     heard: Revision,
     at: Option<Instant>,
     has_failed: bool,
 }
 
-impl Kept {
+impl SavedState {
     /// Whether the next daemon is to know of this state, and not of the one that was written.
     fn is_due(self, heard: Revision, now: Instant) -> bool {
         let is_rested = |at| now.saturating_duration_since(at) >= PERIOD;
@@ -147,7 +147,7 @@ impl Keeper<'_> {
         let written = heard.write(&self.hosts.place);
         let had_failed = self.kept.has_failed;
         let (at, has_failed) = (Some(Instant::now()), written.is_err());
-        self.kept = Kept { heard: self.heard, at, has_failed };
+        self.kept = SavedState { heard: self.heard, at, has_failed };
         if let Err(error) = written
             && !had_failed
         {
@@ -283,8 +283,8 @@ mod tests {
     #[test]
     fn the_latest_state_is_written_where_it_changed_and_not_all_the_time() {
         let now = Instant::now();
-        let kept = Kept { heard: Revision(7), at: Some(now), has_failed: false };
-        assert!(Kept::default().is_due(Revision(1), now));
+        let kept = SavedState { heard: Revision(7), at: Some(now), has_failed: false };
+        assert!(SavedState::default().is_due(Revision(1), now));
         assert!(!kept.is_due(Revision(8), now) && kept.is_due(Revision(8), now + PERIOD));
         assert!(!kept.is_due(Revision(7), now + PERIOD));
     }

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use cluster::trust::{
-    Authority, Files, Own, Pending, Pinned, Serial, Usage, Validity, ask_pinned, is_other, wire,
+    Authority, Files, OwnCertificate, Pending, Pinned, Serial, Usage, Validity, ask_pinned,
+    is_other, wire,
 };
 use cluster::{Access, Door, JoinToken, TokenId, Url, View, book};
 use host::hosts::Me;
@@ -133,7 +134,12 @@ impl Hosts {
         })?;
         let files = self.files();
         files.keep_certificate(&certified.authority)?;
-        let own = Own { serial: None, record: None, since: time::now(), until: certified.until };
+        let own = OwnCertificate {
+            serial: None,
+            record: None,
+            since: time::now(),
+            until: certified.until,
+        };
         files.keep(&files.host_path(), &key, &certified.certificate, &own)?;
         let member = member_of(&files, (&me.name, address), certified.servers);
         member.write(&self.place)?;
@@ -180,11 +186,16 @@ pub(super) fn certify_self(
     authority: &Authority,
     (name, usage): (&HostName, Usage),
     life: u32,
-) -> Result<Own> {
+) -> Result<OwnCertificate> {
     let (key, serial, now) = (Pending::new()?, Serial::new()?, time::now());
     let (certificate, record) =
         authority.sign(&key.public()?, (name, usage), &serial, Validity { now, life })?;
-    let own = Own { since: now, until: record.expires, serial: Some(serial), record: Some(record) };
+    let own = OwnCertificate {
+        since: now,
+        until: record.expires,
+        serial: Some(serial),
+        record: Some(record),
+    };
     let path = match usage {
         Usage::Client => files.host_path(),
         Usage::Server(_) => files.server_path(),
@@ -194,7 +205,7 @@ pub(super) fn certify_self(
 }
 
 /// Makes a certificate that this host has signed itself known.
-pub(super) fn record(etcd: &cluster::Etcd, name: &HostName, own: &Own) -> Result<()> {
+pub(super) fn record(etcd: &cluster::Etcd, name: &HostName, own: &OwnCertificate) -> Result<()> {
     let (Some(serial), Some(record)) = (&own.serial, &own.record) else { return Ok(()) };
     let view = cluster::Cluster::read(etcd)?;
     let record = record.clone();

@@ -14,7 +14,7 @@ pub(super) type Block = (NetworkName, IpNet);
 
 /// How far it has come with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
+enum BlockRest {
     /// It is given back once it has rested since then, unless it is needed.
     Since(Instant),
     /// The same; containers still got addresses of it then, and that was reported.
@@ -25,7 +25,7 @@ enum Rest {
 
 /// The blocks that rest.
 #[derive(Debug, Default)]
-pub(super) struct Resting(BTreeMap<Block, Rest>);
+pub(super) struct Resting(BTreeMap<Block, BlockRest>);
 
 impl Resting {
     /// Whether a block rests.
@@ -35,7 +35,7 @@ impl Resting {
 
     /// Lets a block rest from now on.
     pub(super) fn begin(&mut self, block: Block) {
-        self.0.insert(block, Rest::Since(Instant::now()));
+        self.0.insert(block, BlockRest::Since(Instant::now()));
     }
 
     /// Forgets those of a network that the host has no more: what it gave back without an answer may be another one's.
@@ -52,7 +52,7 @@ impl Resting {
     /// Takes one of a network into use again, but for those whose return was sent to etcd; whether there was one.
     pub(super) fn resume(&mut self, name: &NetworkName) -> bool {
         let mut own = self.0.iter().filter(|((of, _), rest)| {
-            of == name && matches!(rest, Rest::Since(_) | Rest::Deferred(_))
+            of == name && matches!(rest, BlockRest::Since(_) | BlockRest::Deferred(_))
         });
         let block = own.next().map(|(block, _)| block.clone());
         block.is_some_and(|block| self.0.remove(&block).is_some())
@@ -60,9 +60,9 @@ impl Resting {
 
     /// One of a network that has rested.
     pub(super) fn due(&self, name: &NetworkName) -> Option<IpNet> {
-        let is_due = |rest: &Rest| match rest {
-            Rest::Since(since) | Rest::Deferred(since) => since.elapsed() >= REST,
-            Rest::Unanswered => true,
+        let is_due = |rest: &BlockRest| match rest {
+            BlockRest::Since(since) | BlockRest::Deferred(since) => since.elapsed() >= REST,
+            BlockRest::Unanswered => true,
         };
         let mut due = self.0.iter().filter(|((of, _), rest)| of == name && is_due(rest));
         due.next().map(|((_, block), _)| *block)
@@ -72,20 +72,20 @@ impl Resting {
     pub(super) fn defer(&mut self, block: &Block) -> bool {
         let Some(rest) = self.0.get_mut(block) else { return false };
         let before = *rest;
-        if before != Rest::Unanswered {
-            *rest = Rest::Deferred(Instant::now());
+        if before != BlockRest::Unanswered {
+            *rest = BlockRest::Deferred(Instant::now());
         }
-        matches!(before, Rest::Since(_))
+        matches!(before, BlockRest::Since(_))
     }
 
     /// The return of a block is sent to etcd.
     pub(super) fn begin_return(&mut self, block: &Block) {
-        self.0.insert(block.clone(), Rest::Unanswered);
+        self.0.insert(block.clone(), BlockRest::Unanswered);
     }
 
     /// Whether that was not answered.
     pub(super) fn is_unanswered(&self, block: &Block) -> bool {
-        self.0.get(block) == Some(&Rest::Unanswered)
+        self.0.get(block) == Some(&BlockRest::Unanswered)
     }
 
     /// A block is given back, or in use again.

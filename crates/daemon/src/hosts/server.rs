@@ -4,7 +4,7 @@
 //! process of its own, which goes on when the daemon ends: the next daemon knows it by its number and
 //! when it began. Both are the same program with the same file of variables, so one can follow the other.
 
-mod ends;
+mod restarts;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,7 @@ use netlink::process;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::member;
-use ends::Ends;
+use restarts::EtcdRestarts;
 
 /// Where other hosts reach etcd.
 pub(super) const CLIENTS: u16 = 23790;
@@ -52,7 +52,7 @@ pub(super) struct Server {
     runtime: PathBuf,
     by_unit: bool,
     child: Mutex<Option<Child>>,
-    ends: Mutex<Ends>,
+    ends: Mutex<EtcdRestarts>,
 }
 
 impl Server {

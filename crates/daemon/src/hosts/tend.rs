@@ -29,7 +29,7 @@ use super::own::{certify_self, record};
 use super::server::{self, Server};
 use crate::Daemon;
 use grow::Chosen;
-use renew::Rest;
+use renew::RenewalPause;
 
 /// How often everything is looked at, whatever is heard.
 const PERIOD: Duration = Duration::from_secs(3);
@@ -43,13 +43,13 @@ const SIGN: Duration = Duration::from_secs(4);
 const TURN: Duration = Duration::from_secs(5);
 
 /// How many there were of what is looked at at once, and which change of the authority.
-type Seen = (usize, usize, usize, usize, Option<Revision>);
+type TendedCounts = (usize, usize, usize, usize, Option<Revision>);
 
 /// What was seen last.
 #[derive(Default)]
 pub(super) struct Tended {
     at: Option<Instant>,
-    seen: Seen,
+    seen: TendedCounts,
     /// Since when this host has the certificate that the session shows.
     shown: Option<Timestamp>,
     /// Whether etcd is installed here, as the session says; nothing where the cluster's etcd is not its own.
@@ -57,8 +57,8 @@ pub(super) struct Tended {
     /// What it says of the authorities that this host knows.
     standing: Option<Standing>,
     failure: String,
-    rest: Rest,
-    signing_rest: Rest,
+    rest: RenewalPause,
+    signing_rest: RenewalPause,
     chosen: Chosen,
 }
 

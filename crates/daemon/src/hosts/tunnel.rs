@@ -19,7 +19,7 @@ const REST: Duration = Duration::from_secs(10);
 
 /// What is in a file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct TunnelKeyFile {
     key: [u8; 32],
 }
 
@@ -146,13 +146,13 @@ fn file(turn: u32) -> String {
 }
 
 fn read(place: &Path, turn: u32) -> Result<Option<PrivateKey>> {
-    let kept: Option<Kept> = member::read(&place.join(file(turn)))?;
+    let kept: Option<TunnelKeyFile> = member::read(&place.join(file(turn)))?;
     Ok(kept.map(|kept| PrivateKey::new(kept.key)))
 }
 
 fn make(place: &Path, turn: u32) -> Result<PrivateKey> {
     let key = random()?;
-    member::write(place, &file(turn), &Kept { key })?;
+    member::write(place, &file(turn), &TunnelKeyFile { key })?;
     Ok(PrivateKey::new(key))
 }
 

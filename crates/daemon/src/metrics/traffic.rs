@@ -109,10 +109,10 @@ fn key(record: &Attachment) -> Key {
     }
 }
 
-type Part = fn(Counters) -> u64;
+type CounterField = fn(Counters) -> u64;
 
 /// The families: name, help, and which number of the counters.
-fn families() -> [(&'static str, &'static str, Part); 6] {
+fn families() -> [(&'static str, &'static str, CounterField); 6] {
     [
         ("container_receive_bytes", "Bytes that containers received", |it| it.receive.bytes),
         ("container_receive_packets", "Packets that containers received", |it| it.receive.packets),

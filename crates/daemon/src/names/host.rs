@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ::names::{Place, reverse_domain};
+use ::names::{ServedGateway, reverse_domain};
 use linux::filter::fence::NAMES_PORT;
 use linux::identity::GROUP;
 use linux::resolved::{LinkNames, Resolved};
@@ -163,23 +163,23 @@ impl Keeper<'_> {
 
 /// A bridge that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
+struct BridgeLink {
     index: u32,
     /// Spoke made it. What resolved was configured of another one is the host's own: the servers of an uplink, say.
     is_made: bool,
 }
 
-type Bridges = BTreeMap<IfName, Found>;
+type Bridges = BTreeMap<IfName, BridgeLink>;
 
 /// The bridges that are there. Of one that was `seen` the index alone is asked for, which does not wait for others.
-fn bridges(places: &[Place], seen: &Bridges, route: &mut Socket) -> Result<Bridges> {
+fn bridges(places: &[ServedGateway], seen: &Bridges, route: &mut Socket) -> Result<Bridges> {
     let mut bridges = Bridges::new();
-    for Place { bridge, .. } in places {
+    for ServedGateway { bridge, .. } in places {
         let Some(index) = route.link_index(bridge)? else { continue };
         let found = match seen.get(bridge).filter(|seen| seen.index == index) {
             Some(seen) => *seen,
             None => match route.link(At::Index(index))? {
-                Some(link) => Found { index, is_made: link.group == GROUP },
+                Some(link) => BridgeLink { index, is_made: link.group == GROUP },
                 None => continue,
             },
         };
@@ -189,11 +189,11 @@ fn bridges(places: &[Place], seen: &Bridges, route: &mut Socket) -> Result<Bridg
 }
 
 /// What resolved is to be configured: of each of these bridges that Spoke made.
-fn wanted(places: &[Place], bridges: &Bridges) -> Configured {
+fn wanted(places: &[ServedGateway], bridges: &Bridges) -> Configured {
     let mut wanted = Configured::new();
     for place in places {
         let found = bridges.get(&place.bridge).filter(|found| found.is_made);
-        let Some(Found { index, .. }) = found.copied() else { continue };
+        let Some(BridgeLink { index, .. }) = found.copied() else { continue };
         let new =
             || LinkNames { index, servers: Vec::new(), port: NAMES_PORT, domains: Vec::new() };
         let link = wanted.entry(place.bridge.clone()).or_insert_with(new);
@@ -241,10 +241,10 @@ fn write(path: &Path, configured: &Indices) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn place(network: &str, bridge: &str, gateway: &str) -> Place {
+    fn place(network: &str, bridge: &str, gateway: &str) -> ServedGateway {
         let network: model::NetworkName = network.parse().unwrap();
         let (bridge, gateway) = (bridge.parse().unwrap(), gateway.parse().unwrap());
-        Place { called: network.clone(), former: vec![], network, bridge, gateway }
+        ServedGateway { called: network.clone(), former: vec![], network, bridge, gateway }
     }
 
     #[test]
@@ -255,8 +255,8 @@ mod tests {
             place("later", "sp-later", "10.71.2.1/24"),
         ];
         let bridges = Bridges::from([
-            ("sp-front".parse().unwrap(), Found { index: 7, is_made: true }),
-            ("br0".parse().unwrap(), Found { index: 8, is_made: false }),
+            ("sp-front".parse().unwrap(), BridgeLink { index: 7, is_made: true }),
+            ("br0".parse().unwrap(), BridgeLink { index: 8, is_made: false }),
         ]);
         let wanted: Vec<LinkNames> = wanted(&places, &bridges).into_values().collect();
         let front = LinkNames {
@@ -270,29 +270,33 @@ mod tests {
 
     #[test]
     fn a_former_name_is_the_present_holders() {
-        let renamed =
-            Place { called: "edge".parse().unwrap(), ..place("front", "sp-1", "10.71.1.1/24") };
-        let second =
-            Place { called: "front".parse().unwrap(), ..place("front-2", "sp-2", "10.71.2.1/24") };
+        let renamed = ServedGateway {
+            called: "edge".parse().unwrap(),
+            ..place("front", "sp-1", "10.71.1.1/24")
+        };
+        let second = ServedGateway {
+            called: "front".parse().unwrap(),
+            ..place("front-2", "sp-2", "10.71.2.1/24")
+        };
         let bridges = Bridges::from([
-            ("sp-1".parse().unwrap(), Found { index: 7, is_made: true }),
-            ("sp-2".parse().unwrap(), Found { index: 8, is_made: true }),
+            ("sp-1".parse().unwrap(), BridgeLink { index: 7, is_made: true }),
+            ("sp-2".parse().unwrap(), BridgeLink { index: 8, is_made: true }),
         ]);
-        let domains = |places: &[Place], bridge: &str| {
+        let domains = |places: &[ServedGateway], bridge: &str| {
             let link = wanted(places, &bridges).remove(&bridge.parse::<IfName>().unwrap()).unwrap();
             let is_name = |it: &String| it.ends_with(".spoke");
             link.domains.into_iter().filter(is_name).collect::<Vec<_>>()
         };
         assert_eq!(domains(std::slice::from_ref(&renamed), "sp-1"), ["edge.spoke", "front.spoke"]);
         let former = |name: &str, order| model::FormerName { name: name.parse().unwrap(), order };
-        let twice = Place {
+        let twice = ServedGateway {
             called: "third".parse().unwrap(),
             former: vec![former("front", 1), former("edge", 1)],
             ..renamed.clone()
         };
         let all = ["third.spoke", "edge.spoke", "front.spoke"];
         assert_eq!(domains(std::slice::from_ref(&twice), "sp-1"), all);
-        let later = Place {
+        let later = ServedGateway {
             called: "last".parse().unwrap(),
             former: vec![former("edge", 2)],
             ..second.clone()

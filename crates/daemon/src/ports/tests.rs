@@ -39,7 +39,7 @@ fn gone(container: &str) -> Changed {
 fn is_early(changed: &Changed, since: Option<Instant>) -> bool {
     let mut ports = Ports::default();
     ports.learn(changed, since, NOW);
-    ports.wanted().values().all(Wanted::is_early)
+    ports.wanted().values().all(PublishedPort::is_early)
 }
 
 /// A daemon that starts between the plugin's ADD and Podman 4's bind leaves the port to Podman.

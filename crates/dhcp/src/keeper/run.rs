@@ -12,7 +12,7 @@ use rustix::io::read;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::task::Task;
-use super::{Command, Door, News, Places};
+use super::{Command, ContainerLocator, Door, News};
 use crate::lease_store::MOST;
 use crate::{Client, LeaseStore, Pace, Subject, Terms, Time, link};
 
@@ -21,7 +21,7 @@ const SLEEP: Duration = Duration::from_secs(60);
 
 /// The environment of the thread.
 pub(super) struct Surroundings {
-    pub(super) places: Box<dyn Places>,
+    pub(super) places: Box<dyn ContainerLocator>,
     pub(super) report: Box<dyn Fn(News) + Send>,
 }
 

@@ -10,7 +10,7 @@ use netlink::packet::{EVERYBODY, PacketSocket};
 
 use super::News;
 use super::run::Surroundings;
-use crate::link::{self, Found, Sockets};
+use crate::link::{self, LocatedLink, Sockets};
 use crate::packet::{Message, Terms};
 use crate::{Client, Heading, Lease, LeaseStore, Step, Subject, Time};
 
@@ -57,7 +57,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn new(subject: Subject, client: Client, found: &Found, name: String) -> Self {
+    pub(super) fn new(subject: Subject, client: Client, found: &LocatedLink, name: String) -> Self {
         Self { mtu: found.mtu(), ..Self::known(subject, client, found.mac, name) }
     }
 
@@ -317,7 +317,7 @@ impl Task {
         sockets.send(message, heading, on_link)
     }
 
-    fn find(&self, surroundings: &Surroundings) -> Result<Found> {
+    fn find(&self, surroundings: &Surroundings) -> Result<LocatedLink> {
         let found = link::find(&self.subject, Some(self.mac), &*surroundings.places)?;
         found.ok_or_else(|| {
             Error::try_again(format!(

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use dhcp::{Keeper, LeaseStore, News, Pace, Places, Subject, Terms};
+use dhcp::{ContainerLocator, Keeper, LeaseStore, News, Pace, Subject, Terms};
 use model::{AttachmentId, Dhcp, Mac};
 use tempfile::TempDir;
 
@@ -99,7 +99,7 @@ pub(crate) struct Bed {
 /// Where the link is moved to.
 struct Moved(PathBuf);
 
-impl Places for Moved {
+impl ContainerLocator for Moved {
     fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
         Some(self.0.clone())
     }

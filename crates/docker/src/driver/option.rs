@@ -16,7 +16,7 @@ mod tenant;
 
 use kind::KindOptions;
 pub(crate) use kind::pools_of_others;
-use mode::{Mode, Modes, Which};
+use mode::{Families, Mode, Modes};
 
 const FRONT: FrontEnd = FrontEnd::Docker;
 
@@ -76,8 +76,8 @@ pub(crate) fn read(options: &libnetwork::NetworkOptions) -> Result<NetworkSpec> 
         masquerade,
         host_absent: modes.host_absent(),
         masquerade_only: match modes.of(Mode::Routed) {
-            Which::Only(routed) => Some(routed.other()),
-            Which::Neither | Which::All => None,
+            Families::Only(routed) => Some(routed.other()),
+            Families::Neither | Families::All => None,
         },
         labels,
         publish_on: binding(&texts)?,
@@ -137,11 +137,11 @@ fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Opti
         };
     }
     match (modes.of(Mode::Routed), given) {
-        (Which::All, None) => Ok(Some(Publisher::None)),
-        (Which::All, Some(_)) | (Which::Only(_), Some(Publisher::Runtime)) => {
+        (Families::All, None) => Ok(Some(Publisher::None)),
+        (Families::All, Some(_)) | (Families::Only(_), Some(Publisher::Runtime)) => {
             Err(texts.contradiction(PORTS[0], mode_key(texts)))
         }
-        (Which::Neither | Which::Only(_), given) => Ok(given),
+        (Families::Neither | Families::Only(_), given) => Ok(given),
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use model::{AliasId, SubnetId};
 
 use super::Notice;
-use super::book::{DockerRecords, HeldSubnet};
 use super::live::may_be_judged;
 use super::snapshot::Snapshot;
+use super::store_view::{DockerRecords, HeldSubnet};
 use crate::api::Reach;
 
 /// The object of the doubt.

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use engine::Live;
 use model::{AliasId, AttachmentId, ContainerId, Space};
 
-use super::book::{DockerRecords, HeldEndpoint, HeldLease, HeldSubnet};
 use super::snapshot::{Sighting, Snapshot};
+use super::store_view::{DockerRecords, HeldEndpoint, HeldLease, HeldSubnet};
 use crate::api::Endpoint;
 
 /// The records in the store that are in use.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use model::AliasId;
 
 use super::Settings;
-use super::book::Book;
 use super::snapshot::Snapshot;
+use super::store_view::StoreView;
 use crate::api::{Network, Reach};
 
 /// Entries of an older list may be gone.
@@ -23,7 +23,12 @@ pub(super) struct Neighbours {
 impl Neighbours {
     /// Takes over a complete snapshot. The store has the networks that got their addresses from
     /// Spoke.
-    pub(super) fn replace(&mut self, snapshot: &Snapshot, settings: &Settings, book: &dyn Book) {
+    pub(super) fn replace(
+        &mut self,
+        snapshot: &Snapshot,
+        settings: &Settings,
+        book: &dyn StoreView,
+    ) {
         let is_foreign = |network: &&Network| {
             network.reach != Reach::Template
                 && !network.subnets.is_empty()
@@ -35,19 +40,19 @@ impl Neighbours {
     }
 
     /// Leaves out what was removed.
-    pub(super) fn forget(&mut self, removed: &BTreeSet<AliasId>, book: &dyn Book) {
+    pub(super) fn forget(&mut self, removed: &BTreeSet<AliasId>, book: &dyn StoreView) {
         let stay = |network: &&Network| !removed.contains(&network.id);
         self.set(self.listed.iter().filter(stay).cloned().collect(), book);
     }
 
     /// Drops everything if the last snapshot is old.
-    pub(super) fn expire(&mut self, now: Instant, book: &dyn Book) {
+    pub(super) fn expire(&mut self, now: Instant, book: &dyn StoreView) {
         if self.seen.is_some_and(|seen| now.saturating_duration_since(seen) >= LASTING) {
             self.set(Vec::new(), book);
         }
     }
 
-    fn set(&mut self, networks: Vec<Network>, book: &dyn Book) {
+    fn set(&mut self, networks: Vec<Network>, book: &dyn StoreView) {
         if self.listed != networks {
             self.listed = networks;
             book.see(&self.listed);

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant, SystemTime};
 use engine::{Live, Mode, Reconciled};
 use model::{AliasId, EngineId, Kind, Result};
 
-use super::book::{Book, DockerRecords};
 use super::doubt::{Doubts, doubts};
 use super::live::{add_running, live};
 use super::neighbours::Neighbours;
 use super::peer::{Peer, State};
 use super::snapshot::{Sighting, Snapshot};
+use super::store_view::{DockerRecords, StoreView};
 use super::watch::{Moment, Verdict, Watch};
 use super::{Notice, SHARE, Settings};
 use crate::api::Reach;
@@ -19,7 +19,7 @@ use crate::api::Reach;
 /// What is kept from pass to pass.
 pub(super) struct Pass<'a> {
     settings: &'a Settings,
-    book: &'a dyn Book,
+    book: &'a dyn StoreView,
     report: &'a dyn Fn(Notice),
     watch: Watch,
     doubts: Doubts,
@@ -42,7 +42,7 @@ enum Outcome {
 impl<'a> Pass<'a> {
     pub(super) fn new(
         settings: &'a Settings,
-        book: &'a dyn Book,
+        book: &'a dyn StoreView,
         report: &'a dyn Fn(Notice),
     ) -> Self {
         let now = Instant::now();

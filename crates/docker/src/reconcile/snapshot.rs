@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{AliasId, EngineId, IpNet, Result, SubnetId};
 
-use super::book::DockerRecords;
 use super::peer::Peer;
+use super::store_view::DockerRecords;
 use crate::api::{Endpoint, Network, Reach, Subnet};
 
 /// What all engines together list.

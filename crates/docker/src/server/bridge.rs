@@ -21,18 +21,18 @@ use libnetwork::{Answer, Call, Method, Question, Refusal, Request};
 struct Task {
     method: Method,
     call: Box<Call>,
-    kept: Kept,
+    kept: KeptRequest,
 }
 
 /// Keeps a request until both its users are done with it: the thread that works on it, and the task
 /// that sends the answer.
-pub(super) type Kept = Option<Arc<Flight>>;
+pub(super) type KeptRequest = Option<Arc<Flight>>;
 
 /// Answers a request; that never fails. The request is to be kept until the answer is sent.
 pub(super) async fn respond(
     shared: &Arc<Shared>,
     request: hyper::Request<Incoming>,
-) -> (Response<Full<Bytes>>, Kept) {
+) -> (Response<Full<Bytes>>, KeptRequest) {
     let began = Instant::now();
     let method = Method::from_path(request.uri().path());
     let (reply, kept) = match take(shared, method, request).await {

@@ -32,7 +32,7 @@ use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::process::geteuid;
 
 use libnetwork::Method;
-use slot::{Kept, Slot};
+use slot::{Slot, SlotContents};
 
 /// How long after its loss a call is repeated: longer than any engine tries.
 const REPEATED: Duration = Duration::from_secs(20);
@@ -55,7 +55,7 @@ struct Slots {
 
 /// A request that a dead life had in flight, or the mark of one that can be confused.
 struct Lost {
-    kept: Kept,
+    kept: SlotContents,
     slot: Slot,
     /// How many calls were repeated that may be it.
     repeated: usize,
@@ -250,9 +250,9 @@ fn find(directory: &OwnedFd, owner: u32, now: u64) -> io::Result<(Vec<Slot>, Vec
 /// The calls that may be repeated, with marks of those that can be confused, and the slots of all
 /// others. None may be repeated where the last process had several in flight, and none of a method
 /// of which several were lost, in any processes.
-fn lost(found: Vec<(Kept, Slot)>, now: u64) -> io::Result<(Vec<Lost>, Vec<Slot>)> {
+fn lost(found: Vec<(SlotContents, Slot)>, now: u64) -> io::Result<(Vec<Lost>, Vec<Slot>)> {
     let longest = u64::try_from(REPEATED.as_millis()).unwrap_or(u64::MAX);
-    let is_fresh = |kept: &Kept| kept.lost == 0;
+    let is_fresh = |kept: &SlotContents| kept.lost == 0;
     let are_several = found.iter().filter(|(kept, _)| is_fresh(kept)).count() > 1;
     let (mut all, mut rest) = (Vec::new(), Vec::new());
     for (mut kept, slot) in found {

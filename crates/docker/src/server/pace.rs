@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use super::bridge::Kept;
+use super::bridge::KeptRequest;
 
 /// Counts how often work on a request began or ended: the count is odd while a request is being
 /// worked on, that is when its head is complete and its answer is not.
@@ -19,7 +19,7 @@ use super::bridge::Kept;
 pub(super) struct Pace {
     steps: AtomicU64,
     /// The request whose answer is on its way.
-    answered: Mutex<Kept>,
+    answered: Mutex<KeptRequest>,
 }
 
 impl Pace {
@@ -29,7 +29,7 @@ impl Pace {
     }
 
     /// Its answer is. The request is kept until that has been sent.
-    pub(super) fn answer(&self, request: Kept) {
+    pub(super) fn answer(&self, request: KeptRequest) {
         self.steps.fetch_add(1, Ordering::Relaxed);
         *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = request;
     }

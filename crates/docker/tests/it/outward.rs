@@ -1,8 +1,8 @@
 //! The other direction: requests as they are written, answers as they are read.
 
 use libnetwork::{
-    AddressSpaces, Answer, Call, IpamCapabilities, Manifest, Method, NetworkCapabilities, Request,
-    Rest, Scope, StaticRoute, Unusable,
+    AddressSpaces, Answer, Call, IpamCapabilities, Manifest, Method, NetworkCapabilities,
+    Releasable, Request, Scope, StaticRoute, Unusable,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -86,7 +86,7 @@ fn answer(method: Method, body: &str) -> Answer {
     Answer::decode(method, body.as_bytes()).unwrap_or_else(|why| panic!("{body}: {why:?}"))
 }
 
-fn unread(method: Method, body: &str) -> (String, Rest) {
+fn unread(method: Method, body: &str) -> (String, Releasable) {
     match Answer::decode(method, body.as_bytes()) {
         Err(Unusable::Unread { error, rest }) => (error.to_string(), rest),
         other => panic!("{body}: {other:?}"),
@@ -110,7 +110,7 @@ fn answers_are_read_as_go_reads_them() {
     assert_eq!(value["a"], "1");
     assert_eq!(value["c"], r#"{"d":[]}"#);
     let (why, rest) = unread(Method::Leave, " \n");
-    assert!(why.starts_with("EOF") && rest == Rest::None, "{why}");
+    assert!(why.starts_with("EOF") && rest == Releasable::None, "{why}");
     assert!(unread(Method::Leave, "[]").0.contains("the body is a list"));
 }
 
@@ -174,7 +174,7 @@ fn what_cannot_be_is_named() {
     ];
     for (body, expected) in cases {
         let (why, rest) = unread(Method::Join, body);
-        assert!(why.starts_with(expected) && rest == Rest::None, "{body}: {why}");
+        assert!(why.starts_with(expected) && rest == Releasable::None, "{body}: {why}");
     }
     let (why, _) = unread(Method::CreateEndpoint, r#"{"Interface":{"Address":"10.0.0.2"}}"#);
     assert!(why.starts_with("Interface.Address:"), "{why}");
@@ -184,15 +184,15 @@ fn what_cannot_be_is_named() {
 fn an_unusable_answer_says_what_is_to_be_given_back() {
     let (why, rest) = unread(Method::RequestPool, r#"{"PoolID":"p1","Pool":"10.0.0.0"}"#);
     assert!(why.starts_with("Pool:"), "{why}");
-    assert_eq!(rest, Rest::Pool("p1".parse().unwrap()));
+    assert_eq!(rest, Releasable::Pool("p1".parse().unwrap()));
     let (_, rest) =
         unread(Method::RequestPool, r#"{"PoolID":"p1","Pool":"10.0.0.0/8","Data":{"a":1}}"#);
-    assert_eq!(rest, Rest::Pool("p1".parse().unwrap()));
+    assert_eq!(rest, Releasable::Pool("p1".parse().unwrap()));
     let (why, rest) = unread(Method::RequestAddress, r#"{"Address":"10.0.0.7"}"#);
     assert!(why.starts_with("Address:"), "{why}");
-    assert_eq!(rest, Rest::Address("10.0.0.7".parse().unwrap()));
+    assert_eq!(rest, Releasable::Address("10.0.0.7".parse().unwrap()));
     let (why, rest) = unread(Method::RequestAddress, "{}");
-    assert_eq!((why.as_str(), rest), ("Address is missing", Rest::None));
+    assert_eq!((why.as_str(), rest), ("Address is missing", Releasable::None));
 }
 
 #[test]

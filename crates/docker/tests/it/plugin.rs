@@ -22,12 +22,12 @@ const SINCE_BOOT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Recorder {
     profile: Profile,
-    seen: Mutex<Seen>,
+    seen: Mutex<CallCounts>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct CallCounts {
     /// Calls that were begun and ended.
     pub(crate) begun: usize,
     pub(crate) ended: usize,
@@ -55,11 +55,11 @@ impl Recorder {
                 global: "everywhere".parse().unwrap(),
             }),
         };
-        let seen = Mutex::new(Seen { held, ..Seen::default() });
+        let seen = Mutex::new(CallCounts { held, ..CallCounts::default() });
         Self { profile, seen, changed: Condvar::new() }
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Seen) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut CallCounts) -> T) -> T {
         let result = change(&mut self.seen.lock().unwrap());
         self.changed.notify_all();
         result
@@ -69,7 +69,7 @@ impl Recorder {
         self.change(|seen| seen.held = false);
     }
 
-    pub(crate) fn wait(&self, until: impl Fn(&Seen) -> bool) {
+    pub(crate) fn wait(&self, until: impl Fn(&CallCounts) -> bool) {
         let seen = self.seen.lock().unwrap();
         let waited = self.changed.wait_timeout_while(seen, TIMEOUT, |seen| !until(seen));
         assert!(!waited.unwrap().1.timed_out(), "it did not happen");

@@ -12,7 +12,7 @@ use crate::records::book::{Read, unchanged};
 use crate::records::reservation::PINNED;
 
 /// An address, and the name that keeps it.
-type Kept = (IpAddr, OwnerName);
+type AddressOwner = (IpAddr, OwnerName);
 
 /// So many are changed in one transaction.
 const BATCH: usize = 100;
@@ -23,7 +23,7 @@ impl Addresses<'_> {
     ///
     /// # Errors
     /// `TryAgain` where another process changes one of them.
-    pub fn keep_apart(&self, network: &NetworkName, kept: &[Kept]) -> Result<bool> {
+    pub fn keep_apart(&self, network: &NetworkName, kept: &[AddressOwner]) -> Result<bool> {
         let mut changed = Vec::new();
         for (address, name) in kept {
             match self.records.reservation_of(&Space::Host, *address)? {
@@ -46,7 +46,7 @@ impl Addresses<'_> {
     ///
     /// # Errors
     /// `TryAgain` where another process changes it.
-    pub fn keep_within(&self, network: &NetworkName, (address, name): &Kept) -> Result<()> {
+    pub fn keep_within(&self, network: &NetworkName, (address, name): &AddressOwner) -> Result<()> {
         let read = self.records.reservation_of(&Space::Host, *address)?;
         let read =
             read.filter(|read| is_pin(&read.value) && read.value.network.as_ref() == Some(network));

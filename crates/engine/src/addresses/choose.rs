@@ -10,7 +10,7 @@ use model::{
     OwnerName, Pool, Reservation, Result, Tenant, host_net,
 };
 
-use crate::addresses::search::{Avoid, Found, KeptAddress, Search};
+use crate::addresses::search::{Avoid, FreeAddress, KeptAddress, Search};
 use crate::addresses::shared::{is_agreed, lease_in_subnet, own_pool};
 use crate::port::{Expect, Key, Record, Txn};
 use crate::records::book::{Read, unchanged};
@@ -21,7 +21,7 @@ use crate::{Addresses, Request};
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) leases: Vec<Lease>,
-    cursors: Vec<(Pool, Option<Read<Cursor>>, Found)>,
+    cursors: Vec<(Pool, Option<Read<Cursor>>, FreeAddress)>,
     /// Reservations that must still be there: addresses that other hosts gave to this one.
     pins: Vec<Read<Reservation>>,
     /// Reservations that must be as they were read, or still absent: another process may reserve a free
@@ -343,7 +343,7 @@ impl Choice {
 pub(crate) fn advance(
     pool: &Pool,
     read: Option<&Read<Cursor>>,
-    found: &Found,
+    found: &FreeAddress,
     mut txn: Txn,
 ) -> Txn {
     let key = Key::Cursor(pool.id.clone());

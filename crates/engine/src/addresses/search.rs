@@ -33,7 +33,7 @@ pub(crate) struct Search<'a> {
 
 /// A free address, and what the search knows besides.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FreeAddress {
     pub(crate) address: IpAddr,
     /// From here up to the address nothing of its range is free.
     pub(crate) from: IpAddr,
@@ -126,7 +126,11 @@ impl Search<'_> {
 
 impl Addresses<'_> {
     /// The first free address in the search's order; none where all are held or reserved.
-    pub(crate) fn find(&self, search: &Search, cursor: Option<&Cursor>) -> Result<Option<Found>> {
+    pub(crate) fn find(
+        &self,
+        search: &Search,
+        cursor: Option<&Cursor>,
+    ) -> Result<Option<FreeAddress>> {
         let mut tried = 0_usize;
         let mut listed: Option<Avoid> = None;
         // It is unknown whether those are free.
@@ -143,7 +147,7 @@ impl Addresses<'_> {
                 let is_admitted = !is_avoided && !search.pool.is_gateway(address);
                 if is_admitted && self.is_free(&search.pool.space, address, listed.as_ref())? {
                     let from = if passed_over { address } else { from };
-                    return Ok(Some(Found { address, from }));
+                    return Ok(Some(FreeAddress { address, from }));
                 }
                 candidate = next_address(address).filter(|next| *next <= last);
             }

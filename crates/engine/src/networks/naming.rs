@@ -69,7 +69,7 @@ impl Networks<'_> {
         path: &Path,
         network: &NetworkName,
     ) -> Result<Near> {
-        let mut seen = Seen::default();
+        let mut seen = ReadNetworks::default();
         self.see_network(network, &mut seen)?;
         let mut near = Near::default();
         let mut sandboxes: BTreeMap<String, BTreeSet<ContainerId>> = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Networks<'_> {
     }
 
     /// Adds what Spoke itself connects to the network.
-    fn see_network(&self, network: &NetworkName, seen: &mut Seen) -> Result<()> {
+    fn see_network(&self, network: &NetworkName, seen: &mut ReadNetworks) -> Result<()> {
         if !seen.networks.insert(network.clone()) {
             return Ok(());
         }
@@ -132,7 +132,7 @@ fn has_names(attachment: &Attachment) -> bool {
 
 /// The networks that were read.
 #[derive(Default)]
-struct Seen {
+struct ReadNetworks {
     networks: BTreeSet<NetworkName>,
     records: BTreeMap<AttachmentId, Attachment>,
 }

@@ -14,7 +14,7 @@ use crate::addresses::overlap::clash;
 use crate::addresses::shared::is_of_hosts;
 use crate::port::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 use crate::records::book::key_of_amendment;
-use crate::repair::backup::meanwhile::{Here, is_address_of, is_misfit};
+use crate::repair::backup::meanwhile::{DurableRecords, is_address_of, is_misfit};
 
 /// How often the book is read anew because another process wrote meanwhile.
 const ATTEMPTS: usize = 50;
@@ -163,7 +163,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn durable(&self) -> Result<Here> {
+    fn durable(&self) -> Result<DurableRecords> {
         let mut found = BTreeMap::new();
         let mut take = |prefix: &Prefix| -> Result<Vec<Key>> {
             let listed = self.store.list(prefix)?;

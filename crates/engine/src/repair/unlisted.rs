@@ -138,7 +138,7 @@ impl Repair<'_> {
             } else if is_young {
                 // The runtime may not know it yet.
             } else if search.dead.insert(id.clone()) {
-                search.found.push(Found::Attachment(read));
+                search.found.push(Unlisted::Attachment(read));
             }
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Repair<'_> {
                 && !search.live.addresses.contains(&address)
                 && !self.is_opaque(subnet, search)?;
             if forgotten {
-                search.found.push(Found::Lease(subnet.clone(), Box::new(holder)));
+                search.found.push(Unlisted::Lease(subnet.clone(), Box::new(holder)));
             }
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Repair<'_> {
             let known = search.live.networks.contains_key(&alias.id);
             let in_use = search.in_use.contains(&alias.id);
             if !known && !in_use && search.is_old(alias.runtime, alias.since) {
-                search.found.push(Found::Alias(alias.id));
+                search.found.push(Unlisted::Alias(alias.id));
             }
         }
         Ok(())
@@ -191,7 +191,7 @@ impl Repair<'_> {
                 && !search.known.contains(&subnet.network)
                 && !self.has_others(&subnet, search)?;
             if forgotten {
-                search.found.push(Found::Subnet(Box::new(subnet)));
+                search.found.push(Unlisted::Subnet(Box::new(subnet)));
             }
         }
         Ok(())
@@ -205,15 +205,15 @@ impl Repair<'_> {
     }
 
     /// The networks in `busy` have an attachment on which another thread works, and stay with it.
-    fn free(&self, found: &Found, busy: &mut BTreeSet<AliasId>) -> Result<()> {
+    fn free(&self, found: &Unlisted, busy: &mut BTreeSet<AliasId>) -> Result<()> {
         match found {
-            Found::Attachment(read) => self.free_unlisted(read, busy),
-            Found::Lease(subnet, holder) => self.free_requested(subnet, holder),
-            Found::Alias(id) if busy.contains(id) => {
+            Unlisted::Attachment(read) => self.free_unlisted(read, busy),
+            Unlisted::Lease(subnet, holder) => self.free_requested(subnet, holder),
+            Unlisted::Alias(id) if busy.contains(id) => {
                 Err(Error::try_again("an endpoint of it is being worked on"))
             }
-            Found::Alias(id) => self.networks.withdraw(id),
-            Found::Subnet(subnet) => self.free_subnet(subnet),
+            Unlisted::Alias(id) => self.networks.withdraw(id),
+            Unlisted::Subnet(subnet) => self.free_subnet(subnet),
         }
     }
 
@@ -286,7 +286,7 @@ struct Search<'l> {
     /// network, so it must belong to a runtime that was not asked.
     in_use: BTreeSet<AliasId>,
     dead: BTreeSet<AttachmentId>,
-    found: Vec<Found>,
+    found: Vec<Unlisted>,
 }
 
 impl Search<'_> {
@@ -295,24 +295,26 @@ impl Search<'_> {
     }
 
     fn has_found(&self, holder: &Holder) -> bool {
-        self.found.iter().any(|found| matches!(found, Found::Lease(_, known) if **known == *holder))
+        self.found
+            .iter()
+            .any(|found| matches!(found, Unlisted::Lease(_, known) if **known == *holder))
     }
 }
 
-enum Found {
+enum Unlisted {
     Attachment(Read<Box<Attachment>>),
     Lease(SubnetId, Box<Holder>),
     Alias(AliasId),
     Subnet(Box<Subnet>),
 }
 
-impl Found {
+impl Unlisted {
     fn finding(self) -> Finding {
         let what = match self {
-            Found::Attachment(read) => Garbage::Attachment(read.value.id),
-            Found::Lease(_, holder) => Garbage::Lease(Box::new(holder.lease)),
-            Found::Alias(id) => Garbage::Alias(id),
-            Found::Subnet(subnet) => Garbage::Subnet(subnet.id),
+            Unlisted::Attachment(read) => Garbage::Attachment(read.value.id),
+            Unlisted::Lease(_, holder) => Garbage::Lease(Box::new(holder.lease)),
+            Unlisted::Alias(id) => Garbage::Alias(id),
+            Unlisted::Subnet(subnet) => Garbage::Subnet(subnet.id),
         };
         Finding { what, remedy: Remedy::Free }
     }

@@ -9,12 +9,12 @@ use model::{
 
 use crate::Subnets;
 use crate::addresses::choose::advance;
-use crate::addresses::search::{Avoid, Found, Search};
+use crate::addresses::search::{Avoid, FreeAddress, Search};
 use crate::port::{Expect, Key, Outcome, Record, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::reservation::{AUXILIARY, GATEWAY};
 use crate::subnets::auxiliary::{mark, refuse_auxiliary};
-use crate::subnets::place::SubnetRanges;
+use crate::subnets::ranges::SubnetRanges;
 use crate::subnets::{AddressRequest, Purpose};
 
 /// How often a lost race is run again.
@@ -34,7 +34,7 @@ impl Subnets<'_> {
                 "subnet {id} is not allocated; request it first"
             )));
         };
-        let place = self.place(read.value)?;
+        let place = self.ranges_of(read.value)?;
         if let Some(lease) = given(&place, request)? {
             return Ok(lease);
         }
@@ -302,7 +302,7 @@ impl Subnets<'_> {
     pub(crate) fn free_unused(&self, id: &SubnetId, read: &Read<Holder>) -> Result<bool> {
         let address = read.value.lease.address.addr();
         let place = match self.records.subnet_of(id)? {
-            Some(subnet) => Some(self.place(subnet.value)?),
+            Some(subnet) => Some(self.ranges_of(subnet.value)?),
             None => None,
         };
         let key = Key::Lease(id.space.clone(), address);
@@ -332,7 +332,7 @@ impl Subnets<'_> {
         if !is_ours || !id.net.contains(&address) {
             return Ok(true);
         }
-        let place = self.place(subnet.value)?;
+        let place = self.ranges_of(subnet.value)?;
         let key = Key::Reservation(id.space.clone(), address);
         let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).delete(key);
         let txn = self.addresses.note_freed(&place.pool, &[address], txn)?;
@@ -346,7 +346,7 @@ struct Proposal {
     /// Its reservation for any requester.
     reserved: Option<Read<Reservation>>,
     /// How it was found, where it was searched for.
-    searched: Option<(Option<Read<Cursor>>, Found)>,
+    searched: Option<(Option<Read<Cursor>>, FreeAddress)>,
 }
 
 /// A container that shares an existing network gets the network's gateway.

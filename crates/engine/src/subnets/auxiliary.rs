@@ -11,7 +11,7 @@ use crate::Subnets;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::unchanged;
 use crate::records::reservation::AUXILIARY;
-use crate::subnets::place::SubnetRanges;
+use crate::subnets::ranges::SubnetRanges;
 
 /// How often a lost race is run again.
 const RACES: usize = 200;
@@ -27,7 +27,7 @@ impl Subnets<'_> {
             let Some(subnet) = self.records.subnet_of(id)?.filter(|_| is_loose) else {
                 return Ok(());
             };
-            let place = self.place(subnet.value)?;
+            let place = self.ranges_of(subnet.value)?;
             refuse_auxiliary(&place)?;
             let reserved = self.records.reservation_of(&id.space, address)?;
             let held = Key::Lease(id.space.clone(), address);

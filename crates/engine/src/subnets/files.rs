@@ -11,7 +11,7 @@ use model::{
 use crate::addresses::search::Avoid;
 use crate::port::{Granted, Key, Outcome, Prefix, Txn};
 use crate::subnets::AddressRequest;
-use crate::subnets::place::SubnetRanges;
+use crate::subnets::ranges::SubnetRanges;
 use crate::{Members, Subnets};
 
 impl Subnets<'_> {

@@ -8,7 +8,7 @@ use model::{Kind, Layer, Lease, Reservation, Result, Subnet, SubnetId, Tenant};
 use crate::port::{Key, Outcome, Prefix, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::reservation::{AUXILIARY, GATEWAY};
-use crate::subnets::place::SubnetRanges;
+use crate::subnets::ranges::SubnetRanges;
 use crate::{Request, Subnets};
 
 /// For so many names a network keeps addresses; what was kept longest without use goes first.
@@ -153,7 +153,7 @@ impl Subnets<'_> {
     /// Removes what was requested from a subnet and not released, but what an attachment still has,
     /// and what was learned about a network that goes with its subnet.
     pub(super) fn clear(&self, subnet: &Subnet) -> Result<()> {
-        let place = self.place(subnet.clone())?;
+        let place = self.ranges_of(subnet.clone())?;
         self.clear_leases(&place)?;
         self.clear_reservations(&place)?;
         // Addresses were requested before the network was made, or made of several subnets.

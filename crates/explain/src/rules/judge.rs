@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use model::Result;
 use netlink::nft::AnyChain;
 
-use super::run::{End, Run};
-use super::{Filter, Place};
+use super::run::{ChainEnd, Run};
+use super::{Filter, RuleLocation};
 use crate::packet::{Device, Packet};
 use crate::port::{Kernel, Space};
 use crate::tri::Tri;
@@ -89,7 +89,7 @@ pub struct Translation {
     /// The port, if it changes.
     pub port: Option<u16>,
     /// The rule.
-    pub place: Place,
+    pub place: RuleLocation,
 }
 
 /// What becomes of a packet.
@@ -103,9 +103,9 @@ pub enum Ruling {
         source: Option<Translation>,
     },
     /// It is gone.
-    Dropped(Place),
+    Dropped(RuleLocation),
     /// That depends on this rule, or on what cannot be read.
-    Unknown(Place),
+    Unknown(RuleLocation),
 }
 
 /// Addresses are translated at one place, whatever the chain's own priority is (`NF_IP_PRI_NAT_*`).
@@ -140,7 +140,7 @@ pub fn judge(
         (one, other) if one == other => first,
         (Ruling::Dropped(place), _) | (_, Ruling::Dropped(place) | Ruling::Unknown(place)) => {
             let unclear = Some("the port of the one who asks".to_owned());
-            Ruling::Unknown(Place { unclear, ..place.clone() })
+            Ruling::Unknown(RuleLocation { unclear, ..place.clone() })
         }
         _ => first,
     })
@@ -172,21 +172,21 @@ fn judge_one(
         }
         let is_sure = !is_nat || now.is_untracked == Tri::No;
         match Run::new(&rules, *filter, chain, &mut now, (kernel, space)).end() {
-            End::Accept => {}
-            End::Drop(place) => return Ok(Ruling::Dropped(place)),
-            End::Unknown(place) => return Ok(Ruling::Unknown(place)),
-            End::Destination(Translation { place, .. })
-            | End::Source(Translation { place, .. })
+            ChainEnd::Accept => {}
+            ChainEnd::Drop(place) => return Ok(Ruling::Dropped(place)),
+            ChainEnd::Unknown(place) => return Ok(Ruling::Unknown(place)),
+            ChainEnd::Destination(Translation { place, .. })
+            | ChainEnd::Source(Translation { place, .. })
                 if !is_sure =>
             {
                 let unclear = Some("whether its connection is tracked".to_owned());
-                return Ok(Ruling::Unknown(Place { unclear, ..place }));
+                return Ok(Ruling::Unknown(RuleLocation { unclear, ..place }));
             }
-            End::Destination(translation) => {
+            ChainEnd::Destination(translation) => {
                 now.translate(&translation);
                 destination = Some(translation);
             }
-            End::Source(translation) => source = Some(translation),
+            ChainEnd::Source(translation) => source = Some(translation),
         }
     }
     (packet.mark, packet.is_untracked) = (now.mark, now.is_untracked);
@@ -196,8 +196,8 @@ fn judge_one(
     })
 }
 
-fn unread(why: &str) -> Place {
-    Place {
+fn unread(why: &str) -> RuleLocation {
+    RuleLocation {
         filter: Filter::Legacy,
         family: 0,
         table: String::new(),

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use netlink::nft::{AnyChain, AnyRule, Datum, Decision, Register32, Step};
 
 use super::judge::Translation;
-use super::{Filter, Place, Rules, xt};
+use super::{Filter, RuleLocation, Rules, xt};
 use crate::packet::Packet;
 use crate::port::{Kernel, Space};
 use crate::tri::Tri;
@@ -17,15 +17,15 @@ mod load;
 
 /// How a chain ends for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ChainEnd {
     Accept,
-    Drop(Place),
+    Drop(RuleLocation),
     Destination(Translation),
     Source(Translation),
-    Unknown(Place),
+    Unknown(RuleLocation),
 }
 
-impl End {
+impl ChainEnd {
     /// Whether both are the same for the packet.
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
@@ -58,12 +58,12 @@ const WRITE_NOTHING: [&str; 5] = ["limit", "connlimit", "quota", "dynset", "objr
 /// The ends that are possible, and whether it may also go on behind the chain.
 #[derive(Default)]
 struct Ends {
-    ends: Vec<End>,
+    ends: Vec<ChainEnd>,
     goes_on: bool,
 }
 
 impl Ends {
-    fn add(&mut self, end: End) {
+    fn add(&mut self, end: ChainEnd) {
         if !self.ends.iter().any(|there| there.is_like(&end)) {
             self.ends.push(end);
         }
@@ -78,7 +78,7 @@ pub(super) struct Run<'a> {
     packet: &'a mut Packet,
     path: Vec<String>,
     /// The first rule of which it is not known whether it matches and that decides something.
-    doubt: Option<Place>,
+    doubt: Option<RuleLocation>,
     count: usize,
     kernel: &'a mut dyn Kernel,
     space: Space,
@@ -99,24 +99,24 @@ impl<'a> Run<'a> {
         Self { rules, filter, base, packet, path, doubt: None, count: 0, kernel, space }
     }
 
-    pub(super) fn end(mut self) -> End {
+    pub(super) fn end(mut self) -> ChainEnd {
         let mut ends = self.chain(&self.base.name.clone());
         if ends.goes_on {
             let drops = self.base.hook.as_ref().is_some_and(|hook| hook.drops);
             self.path = vec![self.base.name.clone()];
             ends.add(match drops {
-                true => End::Drop(self.place(&self.base.name.clone(), None)),
-                false => End::Accept,
+                true => ChainEnd::Drop(self.place(&self.base.name.clone(), None)),
+                false => ChainEnd::Accept,
             });
         }
         match (ends.ends.len(), self.doubt.take()) {
             (1, _) | (_, None) => ends.ends.swap_remove(0),
-            (_, Some(doubt)) => End::Unknown(doubt),
+            (_, Some(doubt)) => ChainEnd::Unknown(doubt),
         }
     }
 
-    fn place(&self, chain: &str, rule: Option<&AnyRule>) -> Place {
-        Place {
+    fn place(&self, chain: &str, rule: Option<&AnyRule>) -> RuleLocation {
+        RuleLocation {
             filter: self.filter,
             family: self.base.family,
             table: self.base.table.clone(),
@@ -169,11 +169,11 @@ impl<'a> Run<'a> {
     }
 
     /// The mark of a `return`: no rule can be it.
-    fn returned(&self) -> End {
-        End::Unknown(Place { path: Vec::new(), ..self.place("", None) })
+    fn returned(&self) -> ChainEnd {
+        ChainEnd::Unknown(RuleLocation { path: Vec::new(), ..self.place("", None) })
     }
 
-    fn unclear(&self, chain: &str, rule: &AnyRule) -> Place {
+    fn unclear(&self, chain: &str, rule: &AnyRule) -> RuleLocation {
         let what = rule.steps.iter().find_map(|step| match step {
             Step::Match(name, ..) if UNDERSTOOD.contains(&name.as_str()) => None,
             Step::Other(name) | Step::Match(name, ..) | Step::Target(name, ..) => {
@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
             }
             let (holds, decision) = self.step(step, &mut registers);
             if holds == Tri::Unknown && decides(step) {
-                let end = End::Unknown(self.unclear(chain, rule));
+                let end = ChainEnd::Unknown(self.unclear(chain, rule));
                 return (matches, Ends { ends: vec![end], goes_on: true });
             }
             matches = matches.and(holds);
@@ -218,29 +218,29 @@ impl<'a> Run<'a> {
         (chain, rule): (&str, &AnyRule),
         registers: &Registers,
     ) -> Option<Ends> {
-        let only = |end: End| Some(Ends { ends: vec![end], goes_on: false });
+        let only = |end: ChainEnd| Some(Ends { ends: vec![end], goes_on: false });
         let translation =
             |address, port| Translation { address, port, place: self.place(chain, Some(rule)) };
         match step {
             Step::Decision(decision) => Some(self.decide(decision, (chain, rule))),
             Step::Reject => only(self.rejected(chain, rule)),
             Step::Other(name) if TAKES.contains(&name.as_str()) => {
-                only(End::Unknown(self.unclear(chain, rule)))
+                only(ChainEnd::Unknown(self.unclear(chain, rule)))
             }
             Step::Nat { family, .. } if !self.is_of(*family) => None,
             Step::Nat { is_destination, address, port, .. } => {
                 let to = address.and_then(|at| self.address(registers, at));
                 let port = port.and_then(|at| port_of(registers, at));
                 match (is_destination, to) {
-                    (true, Some(to)) => only(End::Destination(translation(Some(to), port))),
-                    (false, Some(to)) => only(End::Source(translation(Some(to), None))),
-                    (_, None) => only(End::Unknown(self.unclear(chain, rule))),
+                    (true, Some(to)) => only(ChainEnd::Destination(translation(Some(to), port))),
+                    (false, Some(to)) => only(ChainEnd::Source(translation(Some(to), None))),
+                    (_, None) => only(ChainEnd::Unknown(self.unclear(chain, rule))),
                 }
             }
-            Step::Masquerade => only(End::Source(translation(None, None))),
+            Step::Masquerade => only(ChainEnd::Source(translation(None, None))),
             Step::Redirect(port) => {
                 let port = port.and_then(|at| port_of(registers, at));
-                only(End::Destination(translation(None, port)))
+                only(ChainEnd::Destination(translation(None, port)))
             }
             Step::Target(name, revision, info) => match xt::target(name, *revision, info) {
                 xt::Target::GoesOn => None,
@@ -254,24 +254,26 @@ impl<'a> Run<'a> {
                     None
                 }
                 xt::Target::Rejects => only(self.rejected(chain, rule)),
-                xt::Target::Source(to) => only(End::Source(translation(to, None))),
-                xt::Target::Destination(to, port) => only(End::Destination(translation(to, port))),
-                xt::Target::Unknown => only(End::Unknown(self.unclear(chain, rule))),
+                xt::Target::Source(to) => only(ChainEnd::Source(translation(to, None))),
+                xt::Target::Destination(to, port) => {
+                    only(ChainEnd::Destination(translation(to, port)))
+                }
+                xt::Target::Unknown => only(ChainEnd::Unknown(self.unclear(chain, rule))),
             },
             _ => None,
         }
     }
 
-    fn rejected(&self, chain: &str, rule: &AnyRule) -> End {
-        End::Drop(Place { rejects: true, ..self.place(chain, Some(rule)) })
+    fn rejected(&self, chain: &str, rule: &AnyRule) -> ChainEnd {
+        ChainEnd::Drop(RuleLocation { rejects: true, ..self.place(chain, Some(rule)) })
     }
 
     fn decide(&mut self, decision: &Decision, (chain, rule): (&str, &AnyRule)) -> Ends {
-        let only = |end: End| Ends { ends: vec![end], goes_on: false };
+        let only = |end: ChainEnd| Ends { ends: vec![end], goes_on: false };
         match decision {
-            Decision::Accept => only(End::Accept),
-            Decision::Drop => only(End::Drop(self.place(chain, Some(rule)))),
-            Decision::Queue => only(End::Unknown(Place {
+            Decision::Accept => only(ChainEnd::Accept),
+            Decision::Drop => only(ChainEnd::Drop(self.place(chain, Some(rule)))),
+            Decision::Queue => only(ChainEnd::Unknown(RuleLocation {
                 unclear: Some("a program decides".to_owned()),
                 ..self.place(chain, Some(rule))
             })),
@@ -280,7 +282,7 @@ impl<'a> Run<'a> {
             Decision::Jump(_) | Decision::Goto(_)
                 if self.path.len() >= DEEPEST || self.count >= LONGEST =>
             {
-                only(End::Unknown(self.unclear(chain, rule)))
+                only(ChainEnd::Unknown(self.unclear(chain, rule)))
             }
             Decision::Jump(to) => self.chain(to),
             Decision::Goto(to) => {

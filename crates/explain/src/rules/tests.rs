@@ -177,7 +177,7 @@ fn authors_are_known_by_names() {
         Vec::new(),
         Vec::new(),
     );
-    let place = |chain: &str, rule| Place {
+    let place = |chain: &str, rule| RuleLocation {
         filter: Filter::Nftables,
         family: 1,
         table: "t".to_owned(),

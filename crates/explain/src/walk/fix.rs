@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Follows;
 use crate::packet::{Carried, Packet};
-use crate::rules::{Author, Filter, Place};
+use crate::rules::{Author, Filter, RuleLocation};
 
 /// What is to be let in: a source that is only supposed stands for all of them.
 pub(super) struct Refused<'a> {
@@ -13,7 +13,7 @@ pub(super) struct Refused<'a> {
     pub(super) source: Option<IpAddr>,
     /// Whether the packet's destination is one that was named: one that is only supposed stands for all of them.
     pub(super) is_certain: bool,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a RuleLocation,
 }
 
 impl Refused<'_> {
@@ -232,7 +232,7 @@ fn of_source(source: IpAddr) -> String {
 }
 
 /// The zone of firewalld whose chain refuses, or led there.
-fn zone(place: &Place) -> Option<&str> {
+fn zone(place: &RuleLocation) -> Option<&str> {
     const ENDS: [&str; 5] = ["_pre", "_log", "_deny", "_allow", "_post"];
     let of = |chain: &'_ String| -> Option<(usize, usize)> {
         let start = chain.find("filter_IN_")? + "filter_IN_".len();
@@ -245,7 +245,7 @@ fn zone(place: &Place) -> Option<&str> {
     named(&place.chain).or_else(|| place.path.iter().rev().find_map(named))
 }
 
-pub(super) fn of_place(place: &Place) -> String {
+pub(super) fn of_place(place: &RuleLocation) -> String {
     let (family, table, chain) = (place.family_name(), &place.table, &place.chain);
     match (place.filter, place.rule) {
         (Filter::Legacy, Some(rule)) => {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Stop, Walker};
-use crate::rules::{Author, Place};
+use crate::rules::{Author, RuleLocation};
 
 /// Whether a packet gets there and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +46,7 @@ pub struct Hop {
     /// Who set what decides, by the names of tables and chains.
     pub by: Option<Author>,
     /// The rule that decides.
-    pub rule: Option<Place>,
+    pub rule: Option<RuleLocation>,
     /// The command that mends it.
     pub fix: Option<String>,
 }
@@ -79,7 +79,7 @@ impl Hop {
 
     /// Decided by this rule.
     #[must_use]
-    pub fn ruled(mut self, place: Place) -> Self {
+    pub fn ruled(mut self, place: RuleLocation) -> Self {
         self.rule = Some(place);
         self
     }

@@ -10,7 +10,7 @@ use super::hop::Status;
 use super::{Hop, Walked, Walker};
 use crate::packet::{Carried, Device, Packet};
 use crate::port::Space;
-use crate::rules::{Author, Place, Point, Ruling, judge};
+use crate::rules::{Author, Point, RuleLocation, Ruling, judge};
 use crate::tri::Tri;
 
 /// Who has the address of a next hop.
@@ -222,7 +222,7 @@ impl Walker<'_> {
         next: IpAddr,
         (space, input): (Space, &Link),
         is_reply: bool,
-    ) -> Walked<Option<Place>> {
+    ) -> Walked<Option<RuleLocation>> {
         let all = self.ask(|kernel| kernel.addresses(asks))?;
         let mut own = all.iter().filter(|it| it.link == link.index && it.scope == 0);
         let own = own.find_map(|it| Some(it.address.addr()).filter(IpAddr::is_ipv6));
@@ -246,7 +246,7 @@ impl Walker<'_> {
     fn undiscovered(
         &mut self,
         space: Space,
-        place: Place,
+        place: RuleLocation,
         (whose, next): (&str, IpAddr),
     ) -> super::Stop {
         let by = match self.author(space, &place) {

@@ -4,7 +4,7 @@ use super::fix::{Refused, fix, followed};
 use super::{Hop, Plug, Site, Walked, Walker, mend};
 use crate::packet::Packet;
 use crate::port::Space;
-use crate::rules::{Author, Place, Point, Ruling, author, judge};
+use crate::rules::{Author, Point, RuleLocation, Ruling, author, judge};
 
 impl Walker<'_> {
     /// Lets the packet filter judge; the walk ends where it drops, or cannot be understood.
@@ -78,7 +78,7 @@ impl Walker<'_> {
         self.filtered(Space::HOST, Point::Egress, packet, "what goes out")
     }
 
-    pub(super) fn author(&mut self, space: Space, place: &Place) -> Walked<Author> {
+    pub(super) fn author(&mut self, space: Space, place: &RuleLocation) -> Walked<Author> {
         let rules = self.ask(|kernel| kernel.rules(space))?;
         Ok(author(&rules, place))
     }
@@ -87,7 +87,7 @@ impl Walker<'_> {
         &mut self,
         (space, about): (Space, &str),
         packet: &Packet,
-        place: Place,
+        place: RuleLocation,
     ) -> super::Stop {
         let by = match self.author(space, &place) {
             Ok(by) => by,
@@ -136,7 +136,11 @@ impl Walker<'_> {
     }
 
     /// A quota that is used up. What a container sends comes in by its interface; what it receives goes out by it.
-    fn used_up(&self, packet: &Packet, place: &Place) -> Option<(&'static str, String, String)> {
+    fn used_up(
+        &self,
+        packet: &Packet,
+        place: &RuleLocation,
+    ) -> Option<(&'static str, String, String)> {
         if place.table != "spoke_quota" {
             return None;
         }
@@ -149,7 +153,11 @@ impl Walker<'_> {
     }
 
     /// What a drop in Spoke's own table means.
-    fn of_ours(&self, packet: &Packet, place: &Place) -> Option<(&'static str, String, String)> {
+    fn of_ours(
+        &self,
+        packet: &Packet,
+        place: &RuleLocation,
+    ) -> Option<(&'static str, String, String)> {
         const OURS: [&str; 5] =
             ["spoke", "spoke_transit", "spoke_names", "spoke_fence", "spoke_via"];
         if !OURS.contains(&place.table.as_str()) {

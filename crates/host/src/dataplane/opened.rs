@@ -17,7 +17,7 @@ pub struct Opened {
     pub(crate) life: Life,
     neutron: Arc<OnceLock<Arc<Neutron>>>,
     foreign: Arc<OnceLock<Arc<Foreign>>>,
-    switches: Arc<switch::Known>,
+    switches: Arc<switch::SwitchCache>,
     guard: Arc<Mutex<()>>,
 }
 
@@ -50,7 +50,7 @@ impl Opened {
     }
 
     /// What the databases of switches listed lately.
-    pub(super) fn switches(&self) -> Arc<switch::Known> {
+    pub(super) fn switches(&self) -> Arc<switch::SwitchCache> {
         Arc::clone(&self.switches)
     }
 

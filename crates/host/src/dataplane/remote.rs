@@ -9,7 +9,7 @@ use engine::port::{Driver, Offer, Presence};
 use linux::{Life, Linux};
 use model::{Attached, Attachment, Error, Family, Layer, Mac, Network, Result, Route, Runtime};
 use remote::calls::Calls;
-use remote::discover::Places;
+use remote::discover::PluginDirectories;
 use remote::plugins::Plugins as Carrier;
 use remote::{Remote, Settings};
 
@@ -39,8 +39,10 @@ pub struct Foreign {
 /// The client for this host's configuration. Makes no call.
 pub fn open(config: &Config, life: Life) -> Result<Foreign> {
     let given = &config.remote;
-    let places =
-        Places { sockets: given.sockets.clone(), descriptions: given.descriptions.clone() };
+    let places = PluginDirectories {
+        sockets: given.sockets.clone(),
+        descriptions: given.descriptions.clone(),
+    };
     let carrier = Carrier::new(places, given.timeout());
     let carrier = carrier.noting(config.store.runtime.join(NOTES));
     let calls: Arc<dyn Calls> = Arc::new(match life {

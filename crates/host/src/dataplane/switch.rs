@@ -1,6 +1,6 @@
 //! Attachments on segments of Open vSwitch: the kernel's pair, and its place on the switch.
 
-mod known;
+mod cache;
 mod stray;
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use netlink::{At, Socket};
 use neutron::ovsdb::{Datapath, Ovsdb, SegmentPort};
 
 use super::link_driver::LinkDriver;
-pub(super) use known::Known;
+pub(super) use cache::SwitchCache;
 pub(super) use stray::{is_of, remove_stray, strays};
 
 /// How long a database may take for an answer where the host's packet filter or what has no owner waits for it.
@@ -72,11 +72,11 @@ fn is_by_kernel(database: &mut Ovsdb, ovs: &Ovs) -> Result<bool> {
 
 /// Open vSwitch, by the database that each network names.
 pub(super) struct Switch {
-    known: Arc<Known>,
+    known: Arc<SwitchCache>,
 }
 
 impl Switch {
-    pub(super) fn new(known: Arc<Known>) -> Self {
+    pub(super) fn new(known: Arc<SwitchCache>) -> Self {
         Self { known }
     }
 

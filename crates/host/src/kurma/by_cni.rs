@@ -6,7 +6,7 @@ use image::Locator;
 use model::{Error, Result};
 use serde_json::{Map, Value};
 
-use crate::podman_places::LISTS;
+use crate::podman_networks::LISTS;
 
 /// The plugin's `type`, and the name of its executable.
 pub const TYPE: &str = "spoke-image";

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Recipe;
 use super::output::{HashingWriter, Output, write, writing};
-use super::tar::{Tar, What};
+use super::tar::{EntryKind, Tar};
 use super::tree::Tree;
 use crate::layout::{MOUNTS, PRIVILEGED};
 use crate::registry::manifest::{OCI_INDEX, OCI_MANIFEST};
@@ -37,7 +37,7 @@ pub(super) fn layout(recipe: &Recipe, to: &Path) -> Result<ImageId> {
     Tree::of(recipe)?;
     let blobs = to.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(|error| writing(&blobs, error))?;
-    let made = Made::new(recipe, &blobs)?;
+    let made = ImageBlobs::new(recipe, &blobs)?;
     write(&to.join("oci-layout"), LAYOUT)?;
     write(&to.join("index.json"), made.index(recipe).to_string().as_bytes())?;
     Ok(ImageId::new(made.manifest))
@@ -45,7 +45,7 @@ pub(super) fn layout(recipe: &Recipe, to: &Path) -> Result<ImageId> {
 
 pub(super) fn archive(recipe: &Recipe, to: &Path) -> Result<ImageId> {
     let parts = Directory::beside(to)?;
-    let made = Made::new(recipe, &parts.0)?;
+    let made = ImageBlobs::new(recipe, &parts.0)?;
     let mut tar = Tar::new(Output::beside(to)?);
     tar.directory("blobs")?;
     tar.directory("blobs/sha256")?;
@@ -56,7 +56,7 @@ pub(super) fn archive(recipe: &Recipe, to: &Path) -> Result<ImageId> {
         let reading = |error| Error::os(format!("reading {}", path.display()), error);
         let mut file = fs::File::open(&path).map_err(reading)?;
         let size = file.metadata().map_err(reading)?.len();
-        let what = What::File { size, is_program: false };
+        let what = EntryKind::File { size, is_program: false };
         tar.file(&format!("blobs/sha256/{}", digest.hex()), what, &mut file)?;
     }
     tar.bytes("index.json", made.index(recipe).to_string().as_bytes())?;
@@ -69,7 +69,7 @@ pub(super) fn archive(recipe: &Recipe, to: &Path) -> Result<ImageId> {
 const LAYOUT: &[u8] = b"{\"imageLayoutVersion\":\"1.0.0\"}";
 
 /// The blobs of an OCI image.
-struct Made {
+struct ImageBlobs {
     architecture: &'static str,
     manifest: Digest,
     manifest_size: usize,
@@ -77,7 +77,7 @@ struct Made {
     layer: Digest,
 }
 
-impl Made {
+impl ImageBlobs {
     /// Writes them into `blobs`.
     fn new(recipe: &Recipe, blobs: &Path) -> Result<Self> {
         let tree = Tree::of(recipe)?;

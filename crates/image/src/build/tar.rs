@@ -9,7 +9,7 @@ const BLOCK: usize = 512;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What<'a> {
+pub(super) enum EntryKind<'a> {
     Directory,
     /// Of so many bytes.
     File {
@@ -31,26 +31,26 @@ impl<W: Write> Tar<W> {
     }
 
     pub(super) fn directory(&mut self, path: &str) -> Result<()> {
-        self.header(&format!("{path}/"), What::Directory)
+        self.header(&format!("{path}/"), EntryKind::Directory)
     }
 
     pub(super) fn link(&mut self, path: &str, to: &str) -> Result<()> {
-        self.header(path, What::Link(to))
+        self.header(path, EntryKind::Link(to))
     }
 
     pub(super) fn bytes(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let size = content.len() as u64;
-        self.file(path, What::File { size, is_program: false }, &mut &content[..])
+        self.file(path, EntryKind::File { size, is_program: false }, &mut &content[..])
     }
 
     /// `what` is a file, and `content` has exactly its size.
     pub(super) fn file(
         &mut self,
         path: &str,
-        what: What<'_>,
+        what: EntryKind<'_>,
         content: &mut dyn Read,
     ) -> Result<()> {
-        let What::File { size, .. } = what else {
+        let EntryKind::File { size, .. } = what else {
             return Err(Error::bug(format!("{path} is packed as a file and is none")));
         };
         self.header(path, what)?;
@@ -67,14 +67,14 @@ impl<W: Write> Tar<W> {
         Ok(self.to)
     }
 
-    fn header(&mut self, path: &str, what: What<'_>) -> Result<()> {
+    fn header(&mut self, path: &str, what: EntryKind<'_>) -> Result<()> {
         let (prefix, name) = split(path)?;
         let (kind, mode, size, link) = match what {
-            What::Directory => (b'5', 0o755, 0, ""),
-            What::File { size, is_program } => {
+            EntryKind::Directory => (b'5', 0o755, 0, ""),
+            EntryKind::File { size, is_program } => {
                 (b'0', if is_program { 0o755 } else { 0o644 }, size, "")
             }
-            What::Link(link) => (b'2', 0o777, 0, link),
+            EntryKind::Link(link) => (b'2', 0o777, 0, link),
         };
         if link.len() > 100 || size >= 1 << 33 {
             return Err(Error::invalid(format!("{path} is too long for an image")));

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use model::{Error, Result};
 
-use super::tar::{Tar, What};
+use super::tar::{EntryKind, Tar};
 use super::{PROGRAM, Recipe, elf};
 
 /// How much of a program is read, in bytes: all of its headers.
@@ -147,7 +147,7 @@ fn pack(tar: &mut Tar<impl Write>, path: &str, from: &Path) -> Result<()> {
     }
     file.rewind().map_err(|error| reading(from, error))?;
     let is_program = metadata.permissions().mode() & 0o111 != 0;
-    tar.file(path, What::File { size: metadata.len(), is_program }, &mut file)
+    tar.file(path, EntryKind::File { size: metadata.len(), is_program }, &mut file)
 }
 
 /// A path without its slash: absolute, and text.

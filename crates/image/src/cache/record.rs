@@ -32,7 +32,7 @@ pub(crate) struct Record {
 
 /// The last result of a locator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct LocatorRecord {
     /// The locator.
     pub(crate) key: String,
     pub(crate) id: ImageId,
@@ -72,7 +72,7 @@ impl Record {
     }
 }
 
-impl Found {
+impl LocatorRecord {
     pub(crate) fn read(path: &Path) -> Result<Option<Self>> {
         read(path)
     }

@@ -10,7 +10,7 @@ use super::received::{Received, check_name, mismatch, open};
 use super::trust::Trust;
 use super::{Images, key, stamp};
 use crate::aci::{self, Dependency, Manifest};
-use crate::cache::{Found, Record, Staging};
+use crate::cache::{LocatorRecord, Record, Staging};
 use crate::discover::{self, ImageUrls};
 use crate::image::{Contents, Pulled};
 use crate::layout::{self, Pull};
@@ -49,7 +49,7 @@ impl<'a> Fetch<'a> {
                 self.oci(locator, &staging)
             }
         }?;
-        let found = Found { key: key(locator)?, id: record.id.clone(), stamp };
+        let found = LocatorRecord { key: key(locator)?, id: record.id.clone(), stamp };
         self.images.cache.remember(&found)?;
         Ok(record)
     }
@@ -82,7 +82,7 @@ impl<'a> Fetch<'a> {
         trust: &Trust,
     ) -> Result<Record> {
         let place = ImageUrls { image: url.clone(), signature: url.with_suffix(".asc") };
-        let asked = Asked { place: &place, page: None, name: None };
+        let asked = WebImage { place: &place, page: None, name: None };
         self.place(locator, &asked, staging, trust)
     }
 
@@ -111,7 +111,7 @@ impl<'a> Fetch<'a> {
         let discovered = discover::discover(&self.images.transport, name);
         let (page, places) = discovered.or_else(|error| Err(self.hinted(error, name)?))?;
         for place in places {
-            let asked = Asked { place: &place, page: Some(&page), name: Some(name) };
+            let asked = WebImage { place: &place, page: Some(&page), name: Some(name) };
             match self.place(locator, &asked, staging, trust) {
                 Ok(record) => return Ok(record),
                 Err(error) => why = Some(error.context(&place.image)),
@@ -123,7 +123,7 @@ impl<'a> Fetch<'a> {
     fn place(
         &mut self,
         locator: &Locator,
-        &Asked { place, page, name }: &Asked<'_>,
+        &WebImage { place, page, name }: &WebImage<'_>,
         staging: &Staging,
         trust: &Trust,
     ) -> Result<Record> {
@@ -267,7 +267,7 @@ impl<'a> Fetch<'a> {
 }
 
 /// What is asked for on the web.
-struct Asked<'a> {
+struct WebImage<'a> {
     place: &'a ImageUrls,
     /// The page that named it; none where the operator did.
     page: Option<&'a Url>,

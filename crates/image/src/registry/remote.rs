@@ -89,7 +89,7 @@ impl Remote<'_> {
         let scope = format!("repository:{}:pull", self.reference.repository());
         token::authorization(
             self.transport,
-            &token::Asked { url, challenges: &challenges, scope },
+            &token::AuthenticationRequest { url, challenges: &challenges, scope },
             who,
         )
         .map_err(|error| error.context(format!("asking {} for a token", self.host())))

@@ -17,7 +17,7 @@ const LONGEST: u64 = 1 << 20;
 const LONGEST_TOKEN: usize = 64 << 10;
 
 /// A registry's request for authentication.
-pub(super) struct Asked<'a> {
+pub(super) struct AuthenticationRequest<'a> {
     /// Where that was.
     pub(super) url: &'a Url,
     /// Its `WWW-Authenticate` headers.
@@ -38,7 +38,7 @@ struct Wire {
 /// [`Denied`](Kind::Denied) when credentials are needed and there are none, or they are refused.
 pub(super) fn authorization(
     transport: &Transport,
-    asked: &Asked<'_>,
+    asked: &AuthenticationRequest<'_>,
     who: Option<&Credential>,
 ) -> Result<String> {
     match (Challenge::read(asked.challenges), who) {
@@ -108,7 +108,7 @@ fn token(
     }
 }
 
-fn query(asked: &Asked<'_>, service: Option<&str>) -> String {
+fn query(asked: &AuthenticationRequest<'_>, service: Option<&str>) -> String {
     let scope = format!("scope={}", escaped(&asked.scope));
     match service {
         Some(service) => format!("service={}&{scope}", escaped(service)),
@@ -132,7 +132,11 @@ mod tests {
     #[test]
     fn no_more_is_asked_for_than_needed() {
         let url = "https://a/v2/".parse().unwrap();
-        let asked = Asked { url: &url, challenges: "", scope: "repository:a/b:pull".to_owned() };
+        let asked = AuthenticationRequest {
+            url: &url,
+            challenges: "",
+            scope: "repository:a/b:pull".to_owned(),
+        };
         assert_eq!(query(&asked, Some("x y&z")), "service=x%20y%26z&scope=repository:a/b:pull");
         assert_eq!(query(&asked, None), "scope=repository:a/b:pull");
         assert_eq!(basic("Aladdin", "open sesame"), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");

@@ -8,9 +8,9 @@ use container::{Engine, Running};
 use model::{Error, Kind, Result};
 
 use super::call::verdict;
+use super::plugin_spec::hex;
 use super::spec::{Plan, plan};
 use super::state::{Retired, State, now};
-use super::wanted::hex;
 use super::{Key, Main, NetworkingPod, PluginSpec};
 use crate::call::{self, Verb};
 use crate::config::NetworkConfig;

@@ -9,7 +9,7 @@ use container::{Mount, Propagation};
 use image::{App, MountPoint};
 use model::{Error, Kind, Result};
 
-use super::{Book, NetworkingPod, PluginSpec};
+use super::{NetworkingPod, PluginSpec, StoreDirectories};
 use crate::config::Grant;
 use crate::volume;
 
@@ -19,7 +19,7 @@ const STATE: &str = "/var/lib/cni";
 /// The size of the empty directory that lies over what no plugin sees, in bytes.
 const EMPTY: u64 = 4096;
 
-impl Book {
+impl StoreDirectories {
     /// The directory that is shared at a mount point, and whether it is read-only. The store exists
     /// from now on: a plugin that came first must not begin one of its own.
     fn shared(&self, point: &MountPoint) -> Option<(&PathBuf, bool)> {

@@ -32,13 +32,13 @@ pub enum Unusable {
         /// Why.
         error: Error,
         /// The usable part of the answer.
-        rest: Rest,
+        rest: Releasable,
     },
 }
 
 /// The known part of an unusable answer, which is to be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum Releasable {
     /// Nothing.
     None,
     /// RequestPool's pool.
@@ -53,7 +53,7 @@ impl From<Refusal> for Unusable {
             Refusal::Syntax(what) => Error::invalid(what),
             Refusal::Value(error) => error,
         };
-        Unusable::Unread { error, rest: Rest::None }
+        Unusable::Unread { error, rest: Releasable::None }
     }
 }
 
@@ -226,7 +226,7 @@ fn route(entry: &Object<'_>) -> Read<StaticRoute> {
 
 fn pool(object: &Object<'_>) -> Read<PoolGiven> {
     let key: PoolKey = object.required("PoolID")?;
-    let rest = || Rest::Pool(key.clone());
+    let rest = || Releasable::Pool(key.clone());
     let pool = object.required::<IpNet>("Pool").map_err(|why| keeping(why, rest()))?;
     let data = object.object("Data").and_then(|data| data.all_texts());
     let data = data.map_err(|why| keeping(why, rest()))?;
@@ -236,14 +236,14 @@ fn pool(object: &Object<'_>) -> Read<PoolGiven> {
 fn address(object: &Object<'_>) -> Read<Answer> {
     // Go refuses it without a prefix length, and drops it.
     let bare = object.parsed::<IpAddr>("Address").ok().flatten();
-    let rest = |bare: Option<IpAddr>| bare.map_or(Rest::None, Rest::Address);
+    let rest = |bare: Option<IpAddr>| bare.map_or(Releasable::None, Releasable::Address);
     let address = object.required::<IpNet>("Address").map_err(|why| keeping(why, rest(bare)))?;
     let data = object.object("Data").and_then(|data| data.all_texts());
     let data = data.map_err(|why| keeping(why, rest(Some(address.addr()))))?;
     Ok(Answer::Address { address, data })
 }
 
-fn keeping(why: Refusal, rest: Rest) -> Unusable {
+fn keeping(why: Refusal, rest: Releasable) -> Unusable {
     match Unusable::from(why) {
         Unusable::Unread { error, .. } => Unusable::Unread { error, rest },
         refused @ Unusable::Refused(_) => refused,
@@ -251,7 +251,7 @@ fn keeping(why: Refusal, rest: Rest) -> Unusable {
 }
 
 fn invalid(what: String) -> Unusable {
-    Unusable::Unread { error: Error::invalid(what), rest: Rest::None }
+    Unusable::Unread { error: Error::invalid(what), rest: Releasable::None }
 }
 
 /// An unknown word, as an error shows it.

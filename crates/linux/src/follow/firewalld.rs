@@ -9,7 +9,7 @@ use model::Result;
 use netlink::Socket;
 use netlink::nft::{self, AnyRule, AnySet, Decision, Header, Register32, Step};
 
-use super::rules::{Chains, Outcome, Rule, Test, Then, What};
+use super::rules::{Chains, Match, Outcome, Rule, Test, Then};
 use super::ufw::product;
 use super::{Followed, Judgement, State};
 use crate::firewalld::TABLE;
@@ -96,9 +96,9 @@ enum RegisterValue {
 }
 
 /// What follows from a comparison.
-enum Found {
+enum Condition {
     /// One of these must hold.
-    Any(Vec<What>),
+    Any(Vec<Match>),
     Always,
     Never,
     Unclear,
@@ -278,25 +278,25 @@ impl<'a> Reader<'a> {
             return self.unclear("a comparison");
         };
         match self.found(&held, ranges, is_one) {
-            Found::Unclear => self.unclear("a comparison"),
-            Found::Always => {
+            Condition::Unclear => self.unclear("a comparison"),
+            Condition::Always => {
                 if not {
                     Went::Never
                 } else {
                     Went::On
                 }
             }
-            Found::Never => {
+            Condition::Never => {
                 if not {
                     Went::On
                 } else {
                     Went::Never
                 }
             }
-            Found::Any(any) if not && self.tests.len() + any.len() > EXCEPTIONS => {
+            Condition::Any(any) if not && self.tests.len() + any.len() > EXCEPTIONS => {
                 self.unclear("many exceptions")
             }
-            Found::Any(any) => {
+            Condition::Any(any) => {
                 match not {
                     true => self
                         .tests
@@ -311,9 +311,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The first packet of a connection to the host's own port is new, and not translated.
-    fn found(&self, held: &RegisterValue, ranges: &[(Vec<u8>, Vec<u8>)], is_one: bool) -> Found {
-        let always = |is: bool| if is { Found::Always } else { Found::Never };
-        let any = |what: Option<Vec<What>>| what.map_or(Found::Unclear, Found::Any);
+    fn found(
+        &self,
+        held: &RegisterValue,
+        ranges: &[(Vec<u8>, Vec<u8>)],
+        is_one: bool,
+    ) -> Condition {
+        let always = |is: bool| if is { Condition::Always } else { Condition::Never };
+        let any = |what: Option<Vec<Match>>| what.map_or(Condition::Unclear, Condition::Any);
         let has = |value: &[u8]| {
             ranges.iter().any(|(first, last)| first.as_slice() <= value && value <= last.as_slice())
         };
@@ -330,7 +335,7 @@ impl<'a> Reader<'a> {
                 RegisterValue::Source | RegisterValue::Destination if is_one => {
                     any(self.addresses(of, ranges, Some(mask)))
                 }
-                _ => Found::Unclear,
+                _ => Condition::Unclear,
             },
             RegisterValue::Protocol => any(ranges
                 .iter()
@@ -338,10 +343,10 @@ impl<'a> Reader<'a> {
                 .collect::<Option<Vec<_>>>()
                 .map(|all| all.concat())),
             RegisterValue::Port => {
-                any(ranges.iter().map(|range| ports(range, What::Port)).collect())
+                any(ranges.iter().map(|range| ports(range, Match::Port)).collect())
             }
             RegisterValue::SourcePort => {
-                any(ranges.iter().map(|range| ports(range, What::SourcePort)).collect())
+                any(ranges.iter().map(|range| ports(range, Match::SourcePort)).collect())
             }
             RegisterValue::Input => any(ranges.iter().map(input).collect()),
             RegisterValue::Source | RegisterValue::Destination => {
@@ -355,7 +360,7 @@ impl<'a> Reader<'a> {
         held: &RegisterValue,
         ranges: &[(Vec<u8>, Vec<u8>)],
         mask: Option<&[u8]>,
-    ) -> Option<Vec<What>> {
+    ) -> Option<Vec<Match>> {
         let length = if self.is_v4 { 4 } else { 16 };
         let address = |bytes: &[u8]| -> Option<IpAddr> {
             match self.is_v4 {
@@ -363,9 +368,9 @@ impl<'a> Reader<'a> {
                 false => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
             }
         };
-        let what: fn(IpAddr, IpAddr) -> What = match held {
-            RegisterValue::Source => What::Source,
-            _ => What::Destination,
+        let what: fn(IpAddr, IpAddr) -> Match = match held {
+            RegisterValue::Source => Match::Source,
+            _ => Match::Destination,
         };
         let one = |(first, last): &(Vec<u8>, Vec<u8>)| {
             let (mut first, mut last) = (first.clone(), last.clone());
@@ -393,20 +398,20 @@ enum Went {
     Ends(Then),
 }
 
-fn protocols((first, last): &(Vec<u8>, Vec<u8>)) -> Option<Vec<What>> {
+fn protocols((first, last): &(Vec<u8>, Vec<u8>)) -> Option<Vec<Match>> {
     let (first, last) = (*first.first()?, *last.first()?);
-    Some((first..=last).map(What::Protocol).collect())
+    Some((first..=last).map(Match::Protocol).collect())
 }
 
-fn ports((first, last): &(Vec<u8>, Vec<u8>), what: fn(u16, u16) -> What) -> Option<What> {
+fn ports((first, last): &(Vec<u8>, Vec<u8>), what: fn(u16, u16) -> Match) -> Option<Match> {
     let number = |bytes: &[u8]| Some(u16::from_be_bytes(bytes.get(..2)?.try_into().ok()?));
     Some(what(number(first)?, number(last)?))
 }
 
 /// A whole name is compared with the zeros behind it, and only its beginning without any.
-fn input((first, last): &(Vec<u8>, Vec<u8>)) -> Option<What> {
+fn input((first, last): &(Vec<u8>, Vec<u8>)) -> Option<Match> {
     let name = first.split(|byte| *byte == 0).next().unwrap_or_default();
     let is_whole = first.len() > name.len();
     let text = String::from_utf8(name.to_vec()).ok()?;
-    (first == last).then_some(What::Input { name: text, is_whole })
+    (first == last).then_some(Match::Input { name: text, is_whole })
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use model::IpNet;
 
-use super::rules::{Outcome, Test, Then, What};
+use super::rules::{Match, Outcome, Test, Then};
 use super::services::Services;
 
 /// `RULE` in `-A CHAIN RULE`.
@@ -240,13 +240,13 @@ impl<'a> Reader<'a> {
     }
 
     /// One of these must hold; or none, where it is negated.
-    fn test(&mut self, any: Vec<What>, not: bool) {
+    fn test(&mut self, any: Vec<Match>, not: bool) {
         match not {
             true => {
                 let none = any.into_iter().map(|what| vec![Test { what, not: true }]);
                 self.line.tests.extend(none);
             }
-            false => self.line.tests.push(any.into_iter().map(What::holds).collect()),
+            false => self.line.tests.push(any.into_iter().map(Match::holds).collect()),
         }
     }
 
@@ -256,16 +256,16 @@ impl<'a> Reader<'a> {
             "--comment" | "--limit-burst" | "--name" | "--reject-with" => Some(()),
             "--icmp-type" | "--icmpv6-type" => Some(()),
             "-i" | "--in-interface" => self.input(value, not),
-            "-s" | "--source" | "--src" => self.address(value, not, What::Source),
-            "-d" | "--destination" | "--dst" => self.address(value, not, What::Destination),
-            "--src-range" => self.range(value, not, What::Source),
-            "--dst-range" => self.range(value, not, What::Destination),
+            "-s" | "--source" | "--src" => self.address(value, not, Match::Source),
+            "-d" | "--destination" | "--dst" => self.address(value, not, Match::Destination),
+            "--src-range" => self.range(value, not, Match::Source),
+            "--dst-range" => self.range(value, not, Match::Destination),
             "-p" | "--protocol" | "--proto" => self.protocol(value, not),
             "--dport" | "--destination-port" | "--dports" | "--destination-ports" => {
-                self.ports(value, not, What::Port)
+                self.ports(value, not, Match::Port)
             }
             "--sport" | "--source-port" | "--sports" | "--source-ports" => {
-                self.ports(value, not, What::SourcePort)
+                self.ports(value, not, Match::SourcePort)
             }
             "--ctstate" | "--state" => self.state(value, not),
             "--dst-type" => self.destination_type(value, not),
@@ -296,11 +296,11 @@ impl<'a> Reader<'a> {
         if name.len() > 15 {
             return None;
         }
-        self.test(vec![What::Input { name: name.to_owned(), is_whole }], not);
+        self.test(vec![Match::Input { name: name.to_owned(), is_whole }], not);
         Some(())
     }
 
-    fn address(&mut self, value: &str, not: bool, what: fn(IpAddr, IpAddr) -> What) -> Option<()> {
+    fn address(&mut self, value: &str, not: bool, what: fn(IpAddr, IpAddr) -> Match) -> Option<()> {
         let nets: Vec<IpNet> = value.split(',').map(net).collect::<Option<_>>()?;
         if nets.iter().any(|net| net.addr().is_ipv4() != self.is_v4) {
             return None;
@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    fn range(&mut self, value: &str, not: bool, what: fn(IpAddr, IpAddr) -> What) -> Option<()> {
+    fn range(&mut self, value: &str, not: bool, what: fn(IpAddr, IpAddr) -> Match) -> Option<()> {
         let (first, last) = value.split_once('-')?;
         let (first, last): (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
         if first.is_ipv4() != self.is_v4 || last.is_ipv4() != self.is_v4 || first > last {
@@ -336,11 +336,11 @@ impl<'a> Reader<'a> {
             number => number.parse().ok()?,
         };
         self.protocol = (!not).then_some(number);
-        self.test(vec![What::Protocol(number)], not);
+        self.test(vec![Match::Protocol(number)], not);
         Some(())
     }
 
-    fn ports(&mut self, value: &str, not: bool, what: fn(u16, u16) -> What) -> Option<()> {
+    fn ports(&mut self, value: &str, not: bool, what: fn(u16, u16) -> Match) -> Option<()> {
         let named = |name: &str| self.services.port(name, self.protocol?);
         let port = |text: &str| text.parse::<u16>().ok().or_else(|| named(text));
         let ranges = value.split(',').map(|text| match text.split_once(':') {
@@ -396,7 +396,7 @@ impl<'a> Reader<'a> {
             (false, 1.., 1..) if self.checks_recent && self.refuses() => {
                 let is_v4 = self.is_v4;
                 // The one that is seen now counts.
-                let often = What::Often { is_v4, times: times.saturating_sub(1).max(1), seconds };
+                let often = Match::Often { is_v4, times: times.saturating_sub(1).max(1), seconds };
                 self.line.tests.push(vec![often.holds()]);
             }
             _ => self.unclear("recent"),
@@ -455,9 +455,9 @@ mod tests {
         let line = "-A ufw-user-input -p tcp -m multiport --dports 80,443 -s 10.0.0.0/8 -j ACCEPT";
         let read = read(line, true).unwrap().unwrap();
         assert_eq!((read.chain.as_str(), read.unclear), ("ufw-user-input", None));
-        let ports = vec![What::Port(80, 80).holds(), What::Port(443, 443).holds()];
+        let ports = vec![Match::Port(80, 80).holds(), Match::Port(443, 443).holds()];
         assert_eq!(read.tests[1], ports);
-        assert_eq!(read.tests[0], vec![What::Protocol(6).holds()]);
+        assert_eq!(read.tests[0], vec![Match::Protocol(6).holds()]);
         assert_eq!(read.then, Some(Then::Decide(Outcome::Accept)));
     }
 

@@ -51,14 +51,14 @@ pub enum Outcome {
 /// A condition of the first packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Test {
-    pub(super) what: What,
+    pub(super) what: Match,
     /// Whether the opposite must hold.
     pub(super) not: bool,
 }
 
 /// Ranges include both ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum What {
+pub(super) enum Match {
     /// The interface that it comes in by; only the beginning of its name, where that is not whole.
     Input {
         name: String,
@@ -79,7 +79,7 @@ pub(super) enum What {
     },
 }
 
-impl What {
+impl Match {
     pub(super) fn holds(self) -> Test {
         Test { what: self, not: false }
     }
@@ -143,7 +143,7 @@ impl Chains {
         let tests = self.all.values().flatten().flat_map(|rule| &rule.tests);
         let mut all: Vec<(IpAddr, IpAddr)> = tests
             .filter_map(|test| match test.what {
-                What::Source(first, last) => Some((first, last)),
+                Match::Source(first, last) => Some((first, last)),
                 _ => None,
             })
             .collect();
@@ -157,7 +157,7 @@ impl Chains {
         let tests = self.all.values().flatten().flat_map(|rule| &rule.tests);
         let mut all: Vec<String> = tests
             .filter_map(|test| match &test.what {
-                What::Input { name, .. } if name != "lo" => Some(name.clone()),
+                Match::Input { name, .. } if name != "lo" => Some(name.clone()),
                 _ => None,
             })
             .collect();
@@ -173,17 +173,17 @@ impl Test {
             first.is_ipv4() == address.is_ipv4() && *first <= address && address <= *last
         };
         let holds = match &self.what {
-            What::Input { name, is_whole: true } => arrival.input == *name,
-            What::Input { name, is_whole: false } => arrival.input.starts_with(name.as_str()),
-            What::Source(first, last) => within(first, last, arrival.source),
+            Match::Input { name, is_whole: true } => arrival.input == *name,
+            Match::Input { name, is_whole: false } => arrival.input.starts_with(name.as_str()),
+            Match::Source(first, last) => within(first, last, arrival.source),
             // An address that is not known is none that a rule names.
-            What::Destination(first, last) => {
+            Match::Destination(first, last) => {
                 arrival.destination.is_some_and(|address| within(first, last, address))
             }
-            What::Protocol(number) => arrival.protocol == *number,
-            What::SourcePort(first, last) => (*first, *last) == (0, u16::MAX),
-            What::Port(first, last) => (first..=last).contains(&&arrival.port),
-            What::Often { .. } => false,
+            Match::Protocol(number) => arrival.protocol == *number,
+            Match::SourcePort(first, last) => (*first, *last) == (0, u16::MAX),
+            Match::Port(first, last) => (first..=last).contains(&&arrival.port),
+            Match::Often { .. } => false,
         };
         holds != self.not
     }

@@ -31,7 +31,7 @@ use netlink::nft::{
 use netlink::{Errno, Socket};
 
 use super::behind::behind;
-use super::rules::{Chains, Outcome, Rule, Test, Then, What};
+use super::rules::{Chains, Match, Outcome, Rule, Test, Then};
 use super::{Judgement, State};
 use crate::identity::{GROUP, digest_of};
 
@@ -280,26 +280,30 @@ fn tested(test: &Test) -> Steps {
     let ports =
         |first: u16, last: u16| between(first.to_be_bytes().to_vec(), last.to_be_bytes().to_vec());
     match &test.what {
-        What::Input { name, is_whole } => {
+        Match::Input { name, is_whole } => {
             let mut bytes = name.as_bytes().to_vec();
             if *is_whole {
                 bytes.resize(16, 0);
             }
             vec![Expression::Meta(Meta::InputName, R), equal(bytes)]
         }
-        What::Source(first, last) => vec![source(*first), between(octets(*first), octets(*last))],
-        What::Destination(first, last) => vec![
+        Match::Source(first, last) => {
+            vec![source(*first), between(octets(*first), octets(*last))]
+        }
+        Match::Destination(first, last) => vec![
             Expression::Original(Original::Destination, R),
             between(octets(*first), octets(*last)),
         ],
-        What::Protocol(number) => vec![Expression::Meta(Meta::Protocol, R), equal(vec![*number])],
-        What::SourcePort(first, last) => {
+        Match::Protocol(number) => {
+            vec![Expression::Meta(Meta::Protocol, R), equal(vec![*number])]
+        }
+        Match::SourcePort(first, last) => {
             vec![Expression::Transport { offset: 0, length: 2, into: R }, ports(*first, *last)]
         }
-        What::Port(first, last) => {
+        Match::Port(first, last) => {
             vec![Expression::Original(Original::Port, R), ports(*first, *last)]
         }
-        What::Often { is_v4, times, seconds } => {
+        Match::Often { is_v4, times, seconds } => {
             let (set, any) = match is_v4 {
                 true => (OFTEN[0].name, IpAddr::from([0; 4])),
                 false => (OFTEN[1].name, IpAddr::from([0; 16])),

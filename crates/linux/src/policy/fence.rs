@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use model::{Attachment, Error, IfName, Ipam, NetworkName, Result, Wiring};
 use netlink::{At, Socket};
 
-use super::wanted::sender;
+use super::expected::sender;
 use super::{Policy, or_nothing};
 use crate::filter::fence::{self, Fenced, Own};
 use crate::filter::spoof::{self, Sender};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use model::{Attachment, Backend, Firewall, IfName, Kind, Link, Passage, Result, Wiring};
 
 use super::Policy;
-use super::wanted::{behind, owner, switching};
+use super::expected::{behind, owner, switching};
 use crate::filter::Open;
 use crate::iptables::Variant;
 use crate::{filter, firewalld, forwarding};

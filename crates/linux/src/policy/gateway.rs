@@ -3,8 +3,8 @@
 use model::{Attachment, Family, InterfaceAddress, Result};
 
 use super::Policy;
+use super::expected::{self, ExpectedElements};
 use super::flows::Stale;
-use super::wanted::{self, ExpectedElements};
 use crate::iptables::{Part, Variant, parts_of};
 
 impl Policy {
@@ -13,10 +13,10 @@ impl Policy {
         if attachment.wiring.publish.is_none() {
             return Ok(());
         }
-        let gateway_route = wanted::gateway_route(attachment, families);
+        let gateway_route = expected::gateway_route(attachment, families);
         let others: Vec<Family> =
             [Family::V4, Family::V6].into_iter().filter(|it| !families.contains(it)).collect();
-        self.unpublish(&wanted::gateway_route(attachment, &others))?;
+        self.unpublish(&expected::gateway_route(attachment, &others))?;
         if families.is_empty() { Ok(()) } else { self.install(&gateway_route) }
     }
 
@@ -30,7 +30,7 @@ impl Policy {
             let iptables = self.iptables(Variant::Host);
             iptables.remove_parts(&attachment.id, &[Part::Publish], &held)?;
         }
-        let none = wanted::gateway_route(attachment, &[]);
+        let none = expected::gateway_route(attachment, &[]);
         let (Some(wanted), Some(rest)) =
             (ExpectedElements::of(attachment)?, ExpectedElements::of(&none)?)
         else {

@@ -13,7 +13,7 @@ use model::{Attachment, Family, IfName, LinkKind, PortMap, Result};
 use netlink::{HostLock, nft, sysctl};
 
 use super::Policy;
-use super::wanted::uses_table;
+use super::expected::uses_table;
 use crate::filter::{self, Elements, loopback};
 use crate::plan::gateway::is_gateway;
 use crate::tag::{self, Localnet, Tag};

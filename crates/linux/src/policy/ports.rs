@@ -8,7 +8,7 @@ use netlink::Socket;
 use netlink::conntrack::{self, selected::Led};
 
 use super::Policy;
-use super::wanted::{self, ExpectedElements};
+use super::expected::{self, ExpectedElements};
 use crate::iptables::{Part, Variant};
 use crate::listener;
 
@@ -47,7 +47,7 @@ impl Policy {
         let both = [Family::V4, Family::V6];
         // The ports may be led here in a family that the record does not know.
         let (before, after) =
-            (wanted::gateway_route(before, &both), wanted::gateway_route(after, &both));
+            (expected::gateway_route(before, &both), expected::gateway_route(after, &both));
         let Some(wanted) = ExpectedElements::of(&before)? else { return Ok(()) };
         let rest = ExpectedElements::of(&after)?.map(|rest| rest.elements);
         let elements = match &rest {

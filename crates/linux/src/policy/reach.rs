@@ -8,7 +8,7 @@ use netlink::Socket;
 use netlink::conntrack::{self, Outgoing};
 
 use super::Policy;
-use super::wanted::{self, ExpectedElements};
+use super::expected::{self, ExpectedElements};
 use crate::subnets;
 
 impl Policy {
@@ -22,7 +22,8 @@ impl Policy {
         // What closes comes first: between the two, fewer reach the ports.
         self.restore(after)?;
         let both = [Family::V4, Family::V6];
-        let (was, is) = (wanted::gateway_route(before, &both), wanted::gateway_route(after, &both));
+        let (was, is) =
+            (expected::gateway_route(before, &both), expected::gateway_route(after, &both));
         if let (Some(was), Some(is)) = (ExpectedElements::of(&was)?, ExpectedElements::of(&is)?) {
             let gone = was.elements.without(&is.elements);
             if !gone.is_empty() {

@@ -3,7 +3,7 @@
 use model::{Attachment, Gateway, LinkKind, Result};
 use netlink::{At, Socket};
 
-use super::wanted::behind;
+use super::expected::behind;
 use crate::filter::transit::{self, Entry};
 use crate::forwarding;
 use crate::identity::GROUP;

@@ -122,9 +122,9 @@ impl Peer {
     }
 }
 
-type Found = Result<std::result::Result<Hop, String>>;
+type HopResult = Result<std::result::Result<Hop, String>>;
 
-fn hop(socket: &mut Socket, way: &WayOut, peer: Option<&Peer>, family: Family) -> Found {
+fn hop(socket: &mut Socket, way: &WayOut, peer: Option<&Peer>, family: Family) -> HopResult {
     match (&way.via, peer) {
         (Via::Device(name), _) => by_device(socket, way, name, family),
         (Via::Gateways(gateways), _) => by_gateway(socket, gateways, family),
@@ -135,7 +135,7 @@ fn hop(socket: &mut Socket, way: &WayOut, peer: Option<&Peer>, family: Family) -
     }
 }
 
-fn by_device(socket: &mut Socket, way: &WayOut, name: &IfName, family: Family) -> Found {
+fn by_device(socket: &mut Socket, way: &WayOut, name: &IfName, family: Family) -> HopResult {
     let Some(link) = socket.link(At::Name(name))? else {
         return Ok(Err(format!("device {name} is not there")));
     };
@@ -165,7 +165,7 @@ fn by_device(socket: &mut Socket, way: &WayOut, name: &IfName, family: Family) -
     })
 }
 
-fn by_gateway(socket: &mut Socket, gateways: &Gateways, family: Family) -> Found {
+fn by_gateway(socket: &mut Socket, gateways: &Gateways, family: Family) -> HopResult {
     let Some(gateway) = gateways.of(family) else {
         return Ok(Err(format!("no {} gateway is given", shown(family))));
     };
@@ -185,7 +185,7 @@ fn by_gateway(socket: &mut Socket, gateways: &Gateways, family: Family) -> Found
     Ok(Ok(Hop { gateway: Some(gateway), segment: Some(route.dst), ..Hop::by(link) }))
 }
 
-fn by_peer(socket: &mut Socket, way: &WayOut, peer: &Peer, family: Family) -> Found {
+fn by_peer(socket: &mut Socket, way: &WayOut, peer: &Peer, family: Family) -> HopResult {
     let is_of = |address: &IpAddr| Family::of(&model::host_net(*address)) == family;
     let Some((address, own)) = peer.addresses.iter().find(|(address, _)| is_of(address)) else {
         return Ok(Err(format!("{} has no {} address", way.via, shown(family))));

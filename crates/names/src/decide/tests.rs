@@ -12,11 +12,11 @@ use crate::fixture;
 
 mod titles;
 
-struct Made {
+struct RecordBuilder {
     record: Attachment,
 }
 
-impl Made {
+impl RecordBuilder {
     fn on(network: &str, container: &str, address: &str) -> Self {
         let network: NetworkName = network.parse().unwrap();
         let id = AttachmentId {
@@ -48,7 +48,7 @@ impl Made {
     }
 }
 
-fn table(all: &[Made]) -> Table {
+fn table(all: &[RecordBuilder]) -> Table {
     let mut table = Table::default();
     for made in all {
         table.put_attachment(&made.record.id, Layer::Link, Some(&made.record));
@@ -92,10 +92,10 @@ fn said(message: &[u8]) -> String {
 
 fn two_networks() -> Table {
     table(&[
-        Made::on("front", "web", "10.1.0.2/24").named(&["www", "all"]),
-        Made::on("front", "api", "10.1.0.3/24").named(&["all", "v1.api"]),
-        Made::on("back", "api", "10.2.0.3/24"),
-        Made::on("back", "db", "10.2.0.4/24"),
+        RecordBuilder::on("front", "web", "10.1.0.2/24").named(&["www", "all"]),
+        RecordBuilder::on("front", "api", "10.1.0.3/24").named(&["all", "v1.api"]),
+        RecordBuilder::on("back", "api", "10.2.0.3/24"),
+        RecordBuilder::on("back", "db", "10.2.0.4/24"),
     ])
 }
 
@@ -155,14 +155,15 @@ fn addresses_have_names() {
 #[test]
 fn what_is_gone_is_not_answered() {
     let mut table = two_networks();
-    let gone = Made::on("front", "api", "10.1.0.3/24").record.id;
+    let gone = RecordBuilder::on("front", "api", "10.1.0.3/24").record.id;
     table.put_attachment(&gone, Layer::Link, None);
     assert_eq!(asks(&table, ("front", "10.1.0.2"), "api", Rtype::A), "forward []");
     assert_eq!(asks(&table, ("front", "10.1.0.2"), "all", Rtype::A), "10.1.0.2");
     // What is being made or undone is not there either.
-    let web = Made::on("front", "web", "10.1.0.2/24").changed(|it| it.phase = Phase::Reserved);
+    let web =
+        RecordBuilder::on("front", "web", "10.1.0.2/24").changed(|it| it.phase = Phase::Reserved);
     table.put_attachment(&web.record.id, Layer::Link, Some(&web.record));
-    let asker = Made::on("front", "asker", "10.1.0.9/24").record;
+    let asker = RecordBuilder::on("front", "asker", "10.1.0.9/24").record;
     table.put_attachment(&asker.id, Layer::Link, Some(&asker));
     assert_eq!(asks(&table, ("front", "10.1.0.9"), "web", Rtype::A), "forward []");
 }
@@ -177,9 +178,9 @@ fn internal(record: &mut Attachment) {
 #[test]
 fn internal_networks_ask_no_server() {
     let table = table(&[
-        Made::on("vault", "safe", "10.3.0.2/24").changed(internal),
-        Made::on("vault", "both", "10.3.0.3/24").changed(internal),
-        Made::on("front", "both", "10.1.0.3/24").changed(|it| {
+        RecordBuilder::on("vault", "safe", "10.3.0.2/24").changed(internal),
+        RecordBuilder::on("vault", "both", "10.3.0.3/24").changed(internal),
+        RecordBuilder::on("front", "both", "10.1.0.3/24").changed(|it| {
             it.dns.nameservers = vec!["192.0.2.1".into(), "10.1.0.1".into()];
         }),
     ]);
@@ -193,7 +194,7 @@ fn internal_networks_ask_no_server() {
 #[test]
 fn dockers_containers_have_the_names_that_it_lists() {
     let docker = |owner: Option<&str>| {
-        Made::on("front", "abcdef", "10.1.0.2/24").changed(|it| {
+        RecordBuilder::on("front", "abcdef", "10.1.0.2/24").changed(|it| {
             it.runtime = Runtime::Docker;
             it.owner = owner.map(|name| name.parse().unwrap());
         })
@@ -207,7 +208,7 @@ fn dockers_containers_have_the_names_that_it_lists() {
 
 #[test]
 fn a_pod_is_called_without_its_namespace() {
-    let pod = Made::on("front", &"ab".repeat(32), "10.1.0.2/24").changed(|it| {
+    let pod = RecordBuilder::on("front", &"ab".repeat(32), "10.1.0.2/24").changed(|it| {
         it.owner = Some("podman/web".parse().unwrap());
     });
     let table = table(&[pod]);
@@ -218,8 +219,11 @@ fn a_pod_is_called_without_its_namespace() {
 
 #[test]
 fn what_does_not_fit_comes_by_tcp() {
-    let many: Vec<Made> = (1..=200u8)
-        .map(|it| Made::on("front", &format!("c{it}"), &format!("10.1.0.{it}/24")).named(&["all"]))
+    let many: Vec<RecordBuilder> = (1..=200u8)
+        .map(|it| {
+            RecordBuilder::on("front", &format!("c{it}"), &format!("10.1.0.{it}/24"))
+                .named(&["all"])
+        })
         .collect();
     let table = table(&many);
     let network = "front".parse().unwrap();
@@ -303,7 +307,7 @@ fn elsewhere(network: &str, host: &str, name: &str, addresses: &[&str]) -> model
 
 #[test]
 fn containers_of_other_hosts_are_found_as_ones_own() {
-    let api = Made::on("front", "api", "10.1.0.2/16").named(&["db"]);
+    let api = RecordBuilder::on("front", "api", "10.1.0.2/16").named(&["db"]);
     let mut table = table(&[api]);
     let front = ("front", "10.1.0.2");
     let web = elsewhere("front", "b", "web", &["10.1.1.2", "fd00::2"]);
@@ -339,8 +343,8 @@ fn containers_of_other_hosts_are_found_as_ones_own() {
 
 #[test]
 fn this_host_is_answered_about_every_network_and_nothing_else() {
-    let web = Made::on("front", "web", "10.1.0.2/16");
-    let api = Made::on("back", "api", "10.2.0.2/16");
+    let web = RecordBuilder::on("front", "web", "10.1.0.2/16");
+    let api = RecordBuilder::on("back", "api", "10.2.0.2/16");
     let mut table = table(&[web, api]);
     table.put_elsewhere(&[elsewhere("front", "b", "far", &["10.1.1.3"])]);
     let asks = |name: &str, kind| {
@@ -365,11 +369,11 @@ fn this_host_is_answered_about_every_network_and_nothing_else() {
 #[test]
 fn addresses_of_other_networks_have_no_names_where_the_host_is_answered() {
     let all = [
-        Made::on("front", "web", "10.1.0.2/24"),
-        Made::on("front", "api", "10.1.0.3/24"),
-        Made::on("back", "api", "10.2.0.3/24"),
-        Made::on("back", "db", "10.2.0.4/24"),
-        Made::on("shut", "in", "10.3.0.2/24").changed(internal),
+        RecordBuilder::on("front", "web", "10.1.0.2/24"),
+        RecordBuilder::on("front", "api", "10.1.0.3/24"),
+        RecordBuilder::on("back", "api", "10.2.0.3/24"),
+        RecordBuilder::on("back", "db", "10.2.0.4/24"),
+        RecordBuilder::on("shut", "in", "10.3.0.2/24").changed(internal),
     ];
     let mut table = table(&all);
     let (web, api, inner) = (("front", "10.1.0.2"), ("front", "10.1.0.3"), ("shut", "10.3.0.2"));

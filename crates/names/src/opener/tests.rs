@@ -12,12 +12,12 @@ use crate::gate::Refusal;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Says whom it opens something for, and opens it when it may.
-struct Held {
+struct ReportingGate {
     begins: Sender<IpAddr>,
     may: Mutex<Receiver<()>>,
 }
 
-impl Gate for Held {
+impl Gate for ReportingGate {
     fn is_host(&self, _: IpAddr) -> bool {
         false
     }
@@ -69,7 +69,7 @@ fn from(container: IpAddr) -> From {
 fn one_container_keeps_no_other_one_waiting() {
     let (begins, begun) = channel();
     let (go, may) = channel();
-    let running = Running::start(Arc::new(Held { begins, may: Mutex::new(may) })).unwrap();
+    let running = Running::start(Arc::new(ReportingGate { begins, may: Mutex::new(may) })).unwrap();
     let answers = Arc::new(Results::new().unwrap());
     let [one, other] = [2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
     let start = |it| running.opener().start(unopened(it), (from(it), &answers));

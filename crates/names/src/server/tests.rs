@@ -115,7 +115,7 @@ impl Door for Doors {
     }
 }
 
-impl Book for Steps {
+impl NameSource for Steps {
     fn refresh(&mut self, table: &RwLock<Table>) -> Result<()> {
         let step = self.steps.pop().ok_or_else(|| Error::new(Kind::Kernel, "lost"))?;
         step(&mut table.write().unwrap());
@@ -126,7 +126,7 @@ impl Book for Steps {
         self.wakes.as_fd()
     }
 
-    fn keep(&mut self, _: &[Place], _: u16) -> Result<()> {
+    fn keep(&mut self, _: &[ServedGateway], _: u16) -> Result<()> {
         Ok(())
     }
 
@@ -327,7 +327,7 @@ fn a_socket_of_another_address_is_not_kept() {
     let mut server = server(&mut steps);
     let network: NetworkName = "front".parse().unwrap();
     let gateway = "127.0.0.2/8".parse().unwrap();
-    let place = Place {
+    let place = ServedGateway {
         called: network.clone(),
         former: vec![],
         network,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use model::{Alias, AliasId, FormerName, NetworkName, Runtime, Timestamp, name_domain};
 
-use super::Place;
+use super::ServedGateway;
 
 /// What a runtime calls a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Titles {
 
     /// The titles of these networks that mean none of the others: no other one is called so, was, or has that title,
     /// and no name below the one's domain is below the other's, too. What was found before is found as before.
-    pub(super) fn plain<'a>(&'a self, places: impl Iterator<Item = &'a Place>) -> Plain {
+    pub(super) fn plain<'a>(&'a self, places: impl Iterator<Item = &'a ServedGateway>) -> Plain {
         let mut plain = Plain::new();
         if self.0.is_empty() {
             return plain;
@@ -74,7 +74,7 @@ impl Titles {
 
 /// Adds titles to what a network is called. The oldest one of its `maker` is the first name of a network that no
 /// command has named, unless that is one already.
-pub(super) fn entitle(place: &mut Place, titles: &[Title], maker: Option<Runtime>) {
+pub(super) fn entitle(place: &mut ServedGateway, titles: &[Title], maker: Option<Runtime>) {
     let called = name_domain(&place.called);
     let is_called_so = |title: &Title| name_domain(&title.name) == called;
     let makers = || titles.iter().filter(|title| maker == Some(title.runtime));

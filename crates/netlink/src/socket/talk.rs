@@ -15,7 +15,7 @@ pub(super) enum Until {
 }
 
 /// How an exchange ended.
-pub(super) enum End {
+pub(super) enum ExchangeEnd {
     /// As it should.
     Complete(Outcome),
     /// The answer was inconsistent or did not fit: the same question again.
@@ -79,8 +79,8 @@ impl Talk {
     }
 
     /// With answers lost, the failures that did arrive are not all there may have been.
-    pub(super) fn end(self) -> End {
-        if self.again { End::Again } else { End::Complete(self.outcome) }
+    pub(super) fn end(self) -> ExchangeEnd {
+        if self.again { ExchangeEnd::Again } else { ExchangeEnd::Complete(self.outcome) }
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
         assert!(!hear(message(ERROR, 0, 0, &failure)), "of its second message");
         assert!(hear(message(ERROR, 0, 1, &[0; 4])), "of its last message");
         assert_eq!(count, 1);
-        let End::Complete(outcome) = talk.end() else { panic!("nothing was lost") };
+        let ExchangeEnd::Complete(outcome) = talk.end() else { panic!("nothing was lost") };
         assert_eq!(outcome.failures().len(), 1);
         assert_eq!(outcome.failures()[0].index, 1);
     }
@@ -124,6 +124,6 @@ mod tests {
         let part = message(16, MULTI | DUMP_INTERRUPTED, u32::MAX, &[]);
         assert!(!talk.hear(&part, &batch, &mut ignore));
         assert!(talk.hear(&message(DONE, MULTI, u32::MAX, &[0; 4]), &batch, &mut ignore));
-        assert!(matches!(talk.end(), End::Again));
+        assert!(matches!(talk.end(), ExchangeEnd::Again));
     }
 }

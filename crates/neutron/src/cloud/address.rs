@@ -16,7 +16,7 @@ use crate::contract;
 impl Neutron {
     /// The gateway of a pool's addresses. No port is made of it.
     pub(super) fn gateway_address(&self, spec: &AddressSpec) -> Result<IpNet> {
-        let found = self.find_place(&spec.pool)?;
+        let found = self.pool_state(&spec.pool)?;
         let address = match &found.place {
             Some(place) => gateway_of(place, spec.address)?,
             None => match spec.address {
@@ -32,7 +32,7 @@ impl Neutron {
 
     /// An address that is never allocated.
     pub(super) fn auxiliary_address(&self, spec: &AddressSpec) -> Result<IpNet> {
-        let found = self.find_place(&spec.pool)?;
+        let found = self.pool_state(&spec.pool)?;
         let Some(address) = spec.address else {
             return Err(Error::invalid("an address is to be kept back, and none is named"));
         };
@@ -92,7 +92,7 @@ impl Neutron {
 
     /// An address for a container, with a port that has it.
     pub(super) fn container_address(&self, spec: &AddressSpec) -> Result<IpNet> {
-        let found = self.find_place(&spec.pool)?;
+        let found = self.pool_state(&spec.pool)?;
         // Engines do not say that an address is auxiliary. Before the network exists, it must be.
         if let (false, Some(address), None) = (found.is_used, spec.address, spec.mac) {
             return self.keep_back(spec, found.net, found.place.as_deref(), address);
@@ -107,7 +107,7 @@ impl Neutron {
         match self.port_with_address(spec, &place) {
             Err(error) if matches!(error.status(), Some(400 | 404)) => {
                 self.memory.misplace(&spec.pool);
-                match self.find_place(&spec.pool)?.place {
+                match self.pool_state(&spec.pool)?.place {
                     Some(now) if now.subnet.id != place.subnet.id => {
                         self.port_with_address(spec, &now)
                     }

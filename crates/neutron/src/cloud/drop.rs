@@ -11,7 +11,7 @@ use super::given_up::GivenUp;
 use super::live::Live;
 use super::mark::{AUXILIARY_NAME, PoolMark, PortPurpose, RELEASED, use_of_auxiliary};
 use super::network::existing_tag;
-use super::place::{is_id, subnets_of};
+use super::pool_state::{is_id, subnets_of};
 use super::release::gone_is_done;
 use crate::Neutron;
 use crate::api::{NetworkResource, PortResource, SubnetPool, SubnetResource, Tagged};

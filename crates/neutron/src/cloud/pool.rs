@@ -47,14 +47,19 @@ impl Neutron {
         spec: &PoolSpec,
         subnet: Option<&SubnetResource>,
         named: Option<&SubnetPool>,
-    ) -> Result<Vec<There>> {
+    ) -> Result<Vec<ExistingAddresses>> {
         match (subnet, named, &spec.network) {
-            (Some(subnet), _, _) => Ok(vec![There::Subnet(subnet.cidr)]),
-            (None, Some(pool), _) => Ok(pool.prefixes.iter().copied().map(There::Pool).collect()),
+            (Some(subnet), _, _) => Ok(vec![ExistingAddresses::Subnet(subnet.cidr)]),
+            (None, Some(pool), _) => {
+                Ok(pool.prefixes.iter().copied().map(ExistingAddresses::Pool).collect())
+            }
             (None, None, Some(which)) if spec.part.is_some() => {
                 let network = self.one_network(which)?;
                 let subnets = self.api().subnets(&[("network_id", network.id.to_string())])?;
-                Ok(subnets.into_iter().map(|subnet| There::Subnet(subnet.cidr)).collect())
+                Ok(subnets
+                    .into_iter()
+                    .map(|subnet| ExistingAddresses::Subnet(subnet.cidr))
+                    .collect())
             }
             (None, None, _) => Ok(Vec::new()),
         }
@@ -188,25 +193,25 @@ pub(super) fn only<T>(mut found: Vec<T>, what: &str, which: &ResourceRef) -> Res
 
 /// Addresses of something that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum There {
+enum ExistingAddresses {
     /// All of a subnet's.
     Subnet(IpNet),
     /// Those from which a pool gives subnets.
     Pool(IpNet),
 }
 
-impl There {
+impl ExistingAddresses {
     /// Whether a subnet with these addresses is meant by it, or can be made of it.
     fn has(self, net: IpNet) -> bool {
         match self {
-            There::Subnet(there) => there == net,
-            There::Pool(prefix) => prefix.contains(&net),
+            ExistingAddresses::Subnet(there) => there == net,
+            ExistingAddresses::Pool(prefix) => prefix.contains(&net),
         }
     }
 }
 
 /// An existing subnet may be just the part, and then it is the requested one.
-fn part_that_is_there(spec: &PoolSpec, there: &[There]) -> PoolSpec {
+fn part_that_is_there(spec: &PoolSpec, there: &[ExistingAddresses]) -> PoolSpec {
     let is_there = |net: IpNet| there.iter().any(|of| of.has(net));
     let part = spec.part.filter(|part| !spec.net.is_some_and(is_there) && is_there(*part));
     match part {

@@ -22,7 +22,7 @@ impl Neutron {
         records: &Records<'_>,
     ) -> Result<()> {
         self.memory.let_go(pool, address);
-        let found = match self.find_place(pool) {
+        let found = match self.pool_state(pool) {
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             found => found?,
         };

@@ -212,7 +212,7 @@ fn noted(pool: &SubnetPool, net: IpNet) -> Note {
         Some(mark) => mark.source,
         None => Some(pool.id.clone()),
     };
-    let subnet = super::place::subnets_of(pool).pop();
+    let subnet = super::pool_state::subnets_of(pool).pop();
     Note { source, subnet, ..Note::new(net) }
 }
 

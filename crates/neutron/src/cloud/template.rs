@@ -7,7 +7,7 @@ use model::{
     Result, Route, Runtime, Timestamp, Wiring,
 };
 
-use super::place::is_id;
+use super::pool_state::is_id;
 use crate::Neutron;
 use crate::api::{NetworkResource, SubnetResource};
 use crate::contract;

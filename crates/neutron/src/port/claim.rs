@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{Attachment, Error, Ownership, ResourceId, Result};
 
-use super::known::KnownNetwork;
+use super::answer_cache::KnownNetwork;
 use super::spec::tags_of;
 use super::standing::{in_use, is_made_by};
 use crate::Neutron;

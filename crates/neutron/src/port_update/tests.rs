@@ -11,7 +11,7 @@ use model::{AttachmentId, Ownership, ResourceId};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Book, Cancelled, PortUpdate};
+use super::{Cancelled, PortUpdate, UpdateFiles};
 
 /// Tells a process of this test where the book is.
 const TELLER: &str = "SPOKE_TEST_TELLER";
@@ -54,7 +54,7 @@ fn places(directory: &Path) -> BTreeMap<String, String> {
 #[test]
 fn one_is_at_it_and_it_is_done_once() {
     let directory = tempfile::tempdir().unwrap();
-    let book = Book::at(directory.path());
+    let book = UpdateFiles::at(directory.path());
     assert!(book.begin(&id(1)).unwrap().is_none() && book.cancel(&id(1)).unwrap().is_none());
     book.enqueue(&port_update(1)).unwrap();
     assert_eq!(book.pending_ports().unwrap(), [id(1)]);
@@ -73,7 +73,7 @@ fn one_is_at_it_and_it_is_done_once() {
 #[test]
 fn what_is_given_up_is_not_begun() {
     let directory = tempfile::tempdir().unwrap();
-    let book = Book::at(directory.path());
+    let book = UpdateFiles::at(directory.path());
     book.enqueue(&port_update(1)).unwrap();
     assert_eq!(book.cancel(&id(1)).unwrap(), Some(Cancelled::NotSent));
     assert!(book.begin(&id(1)).unwrap().is_none() && book.pending_ports().unwrap().is_empty());
@@ -90,7 +90,7 @@ fn what_is_given_up_is_not_begun() {
 #[test]
 fn a_port_that_is_gone_is_remembered_until_its_container_is() {
     let directory = tempfile::tempdir().unwrap();
-    let book = Book::at(directory.path());
+    let book = UpdateFiles::at(directory.path());
     book.enqueue(&port_update(1)).unwrap();
     let started = book.begin(&id(1)).unwrap().unwrap();
     assert!(book.lose(&started).unwrap());
@@ -106,7 +106,7 @@ fn a_port_that_is_gone_is_remembered_until_its_container_is() {
 fn who_gives_up_waits_for_the_last_answer() {
     for is_answered in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        let book = Book::at(directory.path());
+        let book = UpdateFiles::at(directory.path());
         book.enqueue(&port_update(1)).unwrap();
         let started = book.begin(&id(1)).unwrap().unwrap();
         let order = Mutex::new(Vec::new());
@@ -136,7 +136,7 @@ fn who_gives_up_waits_for_the_last_answer() {
 #[test]
 fn nothing_is_said_of_what_was_given_up() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let book = Book::at(directory.path());
+    let book = UpdateFiles::at(directory.path());
     for at in 0..100 {
         book.enqueue(&port_update(at)).unwrap();
     }
@@ -174,7 +174,7 @@ fn nothing_is_said_of_what_was_given_up() {
 #[test]
 fn nothing_that_lies_there_does_harm() {
     let directory = tempfile::tempdir().unwrap();
-    let book = Book::at(directory.path());
+    let book = UpdateFiles::at(directory.path());
     book.enqueue(&port_update(1)).unwrap();
     let queued = directory.path().join("naming/owed");
     fs::write(queued.join("torn.json"), b"{\"port\":").unwrap();
@@ -197,7 +197,7 @@ fn nothing_that_lies_there_does_harm() {
 #[test]
 fn a_teller() {
     let Ok(directory) = std::env::var(TELLER) else { return };
-    let book = Book::at(Path::new(&directory));
+    let book = UpdateFiles::at(Path::new(&directory));
     book.enqueue(&port_update(1)).unwrap();
     let Some(started) = book.begin(&id(1)).unwrap() else { return };
     fs::write(Path::new(&directory).join("said"), b"").unwrap();
@@ -224,7 +224,7 @@ fn who_is_killed_leaves_it_in_one_place() {
             let is_done = directory.path().join("done").exists();
             let places = places(directory.path());
             let place = places.get("p1").cloned().unwrap_or_default();
-            let book = Book::at(directory.path());
+            let book = UpdateFiles::at(directory.path());
             let cancelled = book.cancel(&id(1)).unwrap();
             let expected = match place.as_str() {
                 "owed" => Some(Cancelled::NotSent),
@@ -276,7 +276,7 @@ proptest! {
     #[test]
     fn a_naming_is_in_one_place_whatever_is_done(moves in prop::collection::vec(moves(), 1..60)) {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let book = Book::at(directory.path());
+        let book = UpdateFiles::at(directory.path());
         let mut model: BTreeMap<String, &str> = BTreeMap::new();
         for step in moves {
             let name = |at: u8| format!("p{at}");

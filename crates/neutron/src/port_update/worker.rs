@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use model::{Error, Kind, ResourceId, Result};
 
-use super::{Book, Lost, Reported};
+use super::{Lost, Reported, UpdateFiles};
 use crate::Neutron;
 use crate::pause::{Pause, Pauses};
 use crate::stock::Notifier;
@@ -155,7 +155,7 @@ impl Worker<'_> {
         reported.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn book(&self) -> Book {
+    fn book(&self) -> UpdateFiles {
         self.neutron.port_updates()
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::ResourceId;
 
-use super::{Facts, Fate, GRACE, Orphan, TIMEOUT, Thing, Version};
+use super::{Facts, Fate, GRACE, Orphan, OrphanKind, TIMEOUT, Version};
 use crate::api::{FloatingIp, PortResource, SecurityGroup};
 use crate::cloud::{PortPurpose, network_use, use_of_auxiliary};
 use crate::contract::{self, EXISTING_PORT, HostId, Mark, OWNER, PORT_NAME};
@@ -150,7 +150,7 @@ impl Classifier<'_> {
     ) -> Option<Orphan> {
         let port = exposed_port(group, self.host)?;
         (!self.facts.ports.contains(&port) && !known.contains(&port)).then(|| Orphan {
-            thing: Thing::Group,
+            thing: OrphanKind::Group,
             id: group.id.clone(),
             title: group.name.clone(),
             why: format!("no container here has port {port}, whose exposed ports it is for"),
@@ -171,7 +171,7 @@ impl Classifier<'_> {
         let is_led_away = ip.port_id.as_ref().is_some_and(|port| *port != made_for);
         let is_held = self.facts.ports.contains(&made_for) || known.contains(&made_for);
         (!is_led_away && !is_held).then(|| Orphan {
-            thing: Thing::FloatingIp,
+            thing: OrphanKind::FloatingIp,
             id: ip.id.clone(),
             title: ip.floating_ip_address.to_string(),
             why: "it leads to no container here".to_owned(),

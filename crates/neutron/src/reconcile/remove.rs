@@ -3,7 +3,7 @@
 use model::{Error, Kind, ResourceId, Result};
 
 use super::classify::{Verdict, exposed_port};
-use super::{Facts, Fate, Orphan, Thing, Version};
+use super::{Facts, Fate, Orphan, OrphanKind, Version};
 use crate::Neutron;
 use crate::api::{FloatingIp, PortResource, Request, Tagged, Verb};
 use crate::cloud::Live;
@@ -55,11 +55,11 @@ impl Neutron {
 
     fn remove_orphan(&self, orphan: &Orphan, facts: &dyn Fn() -> Result<Facts>) -> Result<Removed> {
         let gone = match orphan.thing {
-            Thing::Port => return self.remove_port(orphan, facts),
-            Thing::SwitchPort => return self.remove_switch_port(orphan, facts),
-            Thing::Use => self.remove_uses(orphan),
-            Thing::Group => return self.remove_group(orphan, facts),
-            Thing::FloatingIp => {
+            OrphanKind::Port => return self.remove_port(orphan, facts),
+            OrphanKind::SwitchPort => return self.remove_switch_port(orphan, facts),
+            OrphanKind::Use => self.remove_uses(orphan),
+            OrphanKind::Group => return self.remove_group(orphan, facts),
+            OrphanKind::FloatingIp => {
                 let now = self.api().floating_ips(&[("id", orphan.id.to_string())])?;
                 let is_it = |ip: &FloatingIp| Version::Text(format!("{ip:?}")) == orphan.version;
                 if !now.iter().any(is_it) {
@@ -67,14 +67,14 @@ impl Neutron {
                 }
                 self.api().delete_floating_ip(&orphan.id)
             }
-            Thing::Subnet => self
+            OrphanKind::Subnet => self
                 .drop_ports(&orphan.id, &Live::of(facts()?))
                 .and_then(|()| self.api().delete_subnet(&orphan.id)),
-            Thing::Network => {
+            OrphanKind::Network => {
                 self.drain_stock(&orphan.id)?;
                 self.api().delete_network(&orphan.id)
             }
-            Thing::Pool => self.api().delete_pool(&orphan.id, orphan.version.revision()),
+            OrphanKind::Pool => self.api().delete_pool(&orphan.id, orphan.version.revision()),
         };
         unless_changed(gone)
     }
@@ -159,7 +159,10 @@ impl Neutron {
 
 /// Whether it is not found by a port of this host.
 fn is_wide(orphan: &Orphan) -> bool {
-    matches!(orphan.thing, Thing::Use | Thing::Subnet | Thing::Network | Thing::Pool)
+    matches!(
+        orphan.thing,
+        OrphanKind::Use | OrphanKind::Subnet | OrphanKind::Network | OrphanKind::Pool
+    )
 }
 
 fn unless_changed(done: Result<()>) -> Result<Removed> {

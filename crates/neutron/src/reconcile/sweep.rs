@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use model::ResourceId;
 
-use super::{Fate, Findings, Orphan, Thing};
+use super::{Fate, Findings, Orphan, OrphanKind};
 
 /// How long a resource has no owner before it is deleted.
 pub const GRACE: Duration = Duration::from_secs(60);
@@ -13,7 +13,7 @@ pub const GRACE: Duration = Duration::from_secs(60);
 /// The previous observation.
 #[derive(Debug, Default)]
 pub struct Sweep {
-    seen: BTreeMap<(Thing, ResourceId), (Orphan, Instant)>,
+    seen: BTreeMap<(OrphanKind, ResourceId), (Orphan, Instant)>,
 }
 
 impl Sweep {
@@ -63,7 +63,7 @@ mod tests {
 
     fn orphan(id: u8, revision: u64, fate: Fate) -> Orphan {
         Orphan {
-            thing: Thing::Port,
+            thing: OrphanKind::Port,
             id: format!("p{id}").parse().unwrap(),
             title: String::new(),
             why: "no container has it".into(),

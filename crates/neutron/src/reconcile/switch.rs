@@ -3,7 +3,7 @@
 
 use model::Result;
 
-use super::{Facts, Fate, Orphan, Removed, Thing, Version};
+use super::{Facts, Fate, Orphan, OrphanKind, Removed, Version};
 use crate::Neutron;
 use crate::ovsdb::{Ovsdb, Plugged};
 use crate::plug;
@@ -45,7 +45,7 @@ impl Neutron {
 pub(super) fn orphan(plugged: &Plugged, facts: &Facts) -> Option<Orphan> {
     let is_held = facts.ports.contains(&plugged.port) || facts.devices.contains(&plugged.device);
     (!is_held).then(|| Orphan {
-        thing: Thing::SwitchPort,
+        thing: OrphanKind::SwitchPort,
         id: plugged.port.clone(),
         title: plugged.end.to_string(),
         why: "its port is gone from Neutron, and no container here has it".to_owned(),
@@ -75,7 +75,7 @@ mod tests {
         assert!(of(&["port-1"], &[]).is_none());
         assert!(of(&["port-2"], &["device-1"]).is_none());
         let stray = of(&["port-2"], &["device-2"]).unwrap();
-        assert_eq!((stray.thing, stray.fate), (Thing::SwitchPort, Fate::Delete));
+        assert_eq!((stray.thing, stray.fate), (OrphanKind::SwitchPort, Fate::Delete));
         // Whether the switch can use it at the moment makes no other orphan of it.
         let broken = Plugged { error: Some("no device".to_owned()), ..plugged.clone() };
         assert_eq!(orphan(&broken, &Facts::default()), orphan(&plugged, &Facts::default()));

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use model::{ResourceId, Result};
 
-use super::{Facts, Fate, Findings, Orphan, Thing, Version};
+use super::{Facts, Fate, Findings, Orphan, OrphanKind, Version};
 use crate::Neutron;
 use crate::api::{
     FloatingIp, NetworkResource, PortResource, SecurityGroup, SubnetPool, SubnetResource,
@@ -107,19 +107,20 @@ impl Wide<'_> {
         for subnet in &self.subnets {
             let Some(fate) = gone.get(&subnet.network_id) else { continue };
             let why = format!("it is of network {}", subnet.network_id);
-            let orphan = orphan(Thing::Subnet, &subnet.id, &subnet.name, why, text(subnet));
+            let orphan = orphan(OrphanKind::Subnet, &subnet.id, &subnet.name, why, text(subnet));
             orphans.push(Orphan { fate: *fate, ..orphan });
         }
         for (network, id) in &networks {
             let why = format!("no runtime here has network {id}, for which it was made");
-            let orphan = orphan(Thing::Network, &network.id, &network.name, why, text(network));
+            let orphan =
+                orphan(OrphanKind::Network, &network.id, &network.name, why, text(network));
             orphans.push(Orphan { fate: self.fate(id, facts), ..orphan });
         }
         for pool in &self.pools {
             let Some(fate) = self.pool(pool, facts, &gone) else { continue };
             let version = pool.revision_number.map_or_else(|| text(pool), Version::Revision);
             let why = "no network here is made of it".to_owned();
-            let orphan = orphan(Thing::Pool, &pool.id, &pool.name, why, version);
+            let orphan = orphan(OrphanKind::Pool, &pool.id, &pool.name, why, version);
             orphans.push(Orphan { fate, ..orphan });
         }
         let gone = gone.into_keys().collect();
@@ -208,7 +209,7 @@ impl Wide<'_> {
             let tags = tags.collect::<Vec<_>>().join(",");
             let why = "no network here uses the subnet that it is a tag of".to_owned();
             let fate = self.fate_of_unknown(facts);
-            let orphan = || orphan(Thing::Use, &subnet.id, &tags, why, text(subnet));
+            let orphan = || orphan(OrphanKind::Use, &subnet.id, &tags, why, text(subnet));
             (!tags.is_empty()).then(|| Orphan { fate, ..orphan() })
         };
         let stay = self.subnets.iter().filter(|subnet| !gone.contains(&subnet.network_id));
@@ -245,7 +246,7 @@ fn text(of: &impl std::fmt::Debug) -> Version {
     Version::Text(format!("{of:?}"))
 }
 
-fn orphan(thing: Thing, id: &ResourceId, name: &str, why: String, version: Version) -> Orphan {
+fn orphan(thing: OrphanKind, id: &ResourceId, name: &str, why: String, version: Version) -> Orphan {
     Orphan { thing, id: id.clone(), title: name.to_owned(), why, fate: Fate::OnlyIfForced, version }
 }
 
@@ -275,7 +276,7 @@ mod tests {
         let facts = Facts { aliases: BTreeSet::from([id("a")]), ..Facts::default() };
         let found = wide.orphans(&facts);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].thing, found[0].fate), (Thing::Use, Fate::OnlyIfForced));
+        assert_eq!((found[0].thing, found[0].fate), (OrphanKind::Use, Fate::OnlyIfForced));
         assert_eq!(found[0].title, lost);
         let facts = Facts { listed: Some(BTreeSet::new()), ..facts };
         assert_eq!(wide.orphans(&facts)[0].fate, Fate::Delete, "no engine has the network");
@@ -351,7 +352,7 @@ mod tests {
                 ..nothing(&host)
             };
             let found = wide.orphans(&facts);
-            let fate = found.iter().find(|of| of.thing == Thing::Pool).map(|of| of.fate);
+            let fate = found.iter().find(|of| of.thing == OrphanKind::Pool).map(|of| of.fate);
             assert_eq!(fate, expected, "{mark} {:?} {:?}", wide.pools[0].tags, wide.subnets);
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use model::{Error, Kind, ResourceId, Result};
 
-use super::make::{Done, Made, Task, is_away};
+use super::make::{Done, Task, TaskResult, is_away};
 use super::{KeyDigest, StockDemand, StockFiles, Stored};
 use crate::Neutron;
 use crate::config::StockSettings;
@@ -278,16 +278,16 @@ impl Filler<'_> {
         let mut is_fine = false;
         for Done { digest, port, made } in self.neutron.perform(tasks, workers, is_over) {
             match made {
-                Made::New(project, count) => {
+                TaskResult::New(project, count) => {
                     round.made += count;
                     self.project = Some(project).filter(|project| !project.is_empty());
                     self.pauses.end(&digest);
                     is_fine = true;
                 }
-                Made::Renewed => round.renewed += 1,
-                Made::Deleted => round.deleted += 1,
-                Made::Nothing => {}
-                Made::Failed(error) => match port {
+                TaskResult::Renewed => round.renewed += 1,
+                TaskResult::Deleted => round.deleted += 1,
+                TaskResult::Nothing => {}
+                TaskResult::Failed(error) => match port {
                     Some(port) if !is_away(&error) => {
                         round.is_unsure |= error.kind() == Kind::TryAgain;
                         self.port_pauses.begin(port, Instant::now(), Pause::BUSY);

@@ -29,7 +29,7 @@ pub(super) enum Task {
 
 /// The result.
 #[derive(Debug)]
-pub(super) enum Made {
+pub(super) enum TaskResult {
     /// So many new ports, of this project.
     New(String, usize),
     /// One is ready again.
@@ -50,7 +50,7 @@ pub(super) struct Done {
     /// The port that came back.
     pub(super) port: Option<ResourceId>,
     /// The result.
-    pub(super) made: Made,
+    pub(super) made: TaskResult,
 }
 
 impl Task {
@@ -86,8 +86,8 @@ impl Neutron {
             while !is_busy.load(Ordering::Relaxed) && !is_over() {
                 let Some(task) = locked(&tasks).pop_front() else { return };
                 let (digest, port) = (task.digest(), task.port().cloned());
-                let made = self.perform_one(task).unwrap_or_else(Made::Failed);
-                if matches!(&made, Made::Failed(error) if is_away(error)) {
+                let made = self.perform_one(task).unwrap_or_else(TaskResult::Failed);
+                if matches!(&made, TaskResult::Failed(error) if is_away(error)) {
                     is_busy.store(true, Ordering::Relaxed);
                 }
                 locked(&done).push(Done { digest, port, made });
@@ -103,7 +103,7 @@ impl Neutron {
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn perform_one(&self, task: Task) -> Result<Made> {
+    fn perform_one(&self, task: Task) -> Result<TaskResult> {
         match task {
             Task::Make(wanted, count) => self.make(&wanted, count),
             Task::Renew(stored) => self.renew(&stored),
@@ -111,11 +111,11 @@ impl Neutron {
         }
     }
 
-    fn make(&self, wanted: &StockDemand, count: usize) -> Result<Made> {
+    fn make(&self, wanted: &StockDemand, count: usize) -> Result<TaskResult> {
         let stock_files = self.stock_files();
         let _lock = stock_files.making(&wanted.digest)?;
         if !stock_files.is_wanted(&wanted.digest) {
-            return Ok(Made::Nothing);
+            return Ok(TaskResult::Nothing);
         }
         let new = wanted.key.port(&self.settings.host)?;
         let ports = match count {
@@ -132,7 +132,7 @@ impl Neutron {
                 failure = Some(error);
             }
         }
-        failure.map_or(Ok(Made::New(project, count)), Err)
+        failure.map_or(Ok(TaskResult::New(project, count)), Err)
     }
 
     fn shelve(&self, wanted: &StockDemand, mut port: PortResource) -> Result<()> {
@@ -156,7 +156,7 @@ impl Neutron {
     }
 
     /// Undoes what an attachment changes of every port. One of which more was changed goes.
-    fn renew(&self, stored: &Stored) -> Result<Made> {
+    fn renew(&self, stored: &Stored) -> Result<TaskResult> {
         let id = &stored.port.id;
         let book = self.port_updates();
         match book.cancel(id)? {
@@ -189,13 +189,13 @@ impl Neutron {
         if !stock_files.is_wanted(&stored.key) {
             return self.discard(id);
         }
-        stock_files.ready_again(stored).map(|()| Made::Renewed)
+        stock_files.ready_again(stored).map(|()| TaskResult::Renewed)
     }
 
-    fn discard(&self, id: &ResourceId) -> Result<Made> {
+    fn discard(&self, id: &ResourceId) -> Result<TaskResult> {
         self.abandon(id)?;
         self.stock_files().settle(id)?;
-        Ok(Made::Deleted)
+        Ok(TaskResult::Deleted)
     }
 }
 

@@ -119,18 +119,18 @@ impl Bed {
 
     /// A network with one subnet, as an engine makes it.
     #[track_caller]
-    pub(crate) fn network(&self, net: &str) -> Made {
+    pub(crate) fn network(&self, net: &str) -> CreatedNetwork {
         let pool = self.pool(net);
         let gateway = self.gateway(&pool, None).unwrap();
         let id = id();
         let plan = CloudNetwork { subnets: vec![subnet(net, gateway.addr())], ..plan(&id) };
         let network = self.cloud.create_network(&plan).unwrap();
-        Made { id, pool, gateway: gateway.addr(), plan, network }
+        CreatedNetwork { id, pool, gateway: gateway.addr(), plan, network }
     }
 
     /// As an engine removes it.
     #[track_caller]
-    pub(crate) fn remove(&self, made: &Made) {
+    pub(crate) fn remove(&self, made: &CreatedNetwork) {
         self.cloud.release_address(&made.pool, made.gateway, &none).unwrap();
         self.cloud.release_pool(&made.pool, &none).unwrap();
         self.cloud.delete_network(&made.id, &none).unwrap();
@@ -144,7 +144,7 @@ impl Bed {
 }
 
 /// A network, and what was requested for it.
-pub(crate) struct Made {
+pub(crate) struct CreatedNetwork {
     pub(crate) id: AliasId,
     pub(crate) pool: ResourceId,
     pub(crate) gateway: IpAddr,

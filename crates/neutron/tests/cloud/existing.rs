@@ -5,17 +5,17 @@ use model::{Kind, ResourceRef};
 use neutron::contract;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, Made, id, mac, none, plan, pool, subnet};
+use crate::bed::{Bed, CreatedNetwork, id, mac, none, plan, pool, subnet};
 
 /// A network of an operator's, and one of an engine's on it.
-fn joined(bed: &mut Bed, net: &str) -> (String, Made) {
+fn joined(bed: &mut Bed, net: &str) -> (String, CreatedNetwork) {
     let (network, _) = bed.project.network("operators", net);
     bed.start_from_here();
     let made = join(bed, &network, net);
     (network, made)
 }
 
-fn join(bed: &Bed, network: &str, net: &str) -> Made {
+fn join(bed: &Bed, network: &str, net: &str) -> CreatedNetwork {
     let pool = bed.pool(net);
     let gateway = bed.gateway(&pool, None).unwrap().addr();
     let id = id();
@@ -25,7 +25,7 @@ fn join(bed: &Bed, network: &str, net: &str) -> Made {
         ..plan(&id)
     };
     let network = bed.cloud.create_network(&plan).unwrap();
-    Made { id, pool, gateway, plan, network }
+    CreatedNetwork { id, pool, gateway, plan, network }
 }
 
 fn port(bed: &Bed, network: &str, address: &str, with: Value) -> String {

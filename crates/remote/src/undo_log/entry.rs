@@ -68,7 +68,7 @@ impl PoolAsked {
 /// What an IPAM driver allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum Given {
+pub(in super::super) enum DriverAllocation {
     /// The driver answered so.
     Surely(IpNet),
     /// It was asked for this one, and its answer was lost.
@@ -86,7 +86,7 @@ pub(in super::super) enum Undo {
     /// Of CreateEndpoint.
     DeleteEndpoint(DriverName, At),
     /// Of RequestAddress.
-    ReleaseAddress(DriverName, String, Given),
+    ReleaseAddress(DriverName, String, DriverAllocation),
     /// Of RequestPool, whose answer named the pool; with what was asked for, where it is to be
     /// asked for again in another life of the plugin.
     ReleasePool(DriverName, String, PoolAsked),
@@ -102,7 +102,7 @@ pub(in super::super) enum Undo {
 
 /// Join's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Kept {
+pub(in super::super) struct JoinAnswer {
     pub(in super::super) source: Option<IfName>,
     pub(in super::super) prefix: Option<IfName>,
     pub(in super::super) gateway_v4: Option<Ipv4Addr>,
@@ -144,11 +144,11 @@ impl Entry {
     }
 }
 
-impl Given {
+impl DriverAllocation {
     pub(in super::super) fn address(self) -> IpAddr {
         match self {
-            Given::Surely(net) => net.addr(),
-            Given::Perhaps(address) => address,
+            DriverAllocation::Surely(net) => net.addr(),
+            DriverAllocation::Perhaps(address) => address,
         }
     }
 }

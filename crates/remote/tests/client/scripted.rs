@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libnetwork::{Call, EndpointRef, Purpose, RequestAddress};
 use model::DriverName;
-use remote::discover::Places;
+use remote::discover::PluginDirectories;
 use remote::plugins::Plugins;
 use tempfile::TempDir;
 
@@ -99,8 +99,11 @@ impl Scene {
         self.folder.path().join(path)
     }
 
-    pub(crate) fn places(&self) -> Places {
-        Places { sockets: vec![self.at("run")], descriptions: vec![self.at("etc"), self.at("lib")] }
+    pub(crate) fn places(&self) -> PluginDirectories {
+        PluginDirectories {
+            sockets: vec![self.at("run")],
+            descriptions: vec![self.at("etc"), self.at("lib")],
+        }
     }
 
     pub(crate) fn plugins(&self, timeout: Duration) -> Plugins {

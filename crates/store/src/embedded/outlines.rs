@@ -40,11 +40,11 @@ const DIRECTORIES: [&str; 2] = ["networks", "subnets"];
 
 /// A file that was true under the lock.
 #[derive(Debug)]
-pub(super) struct Known(Vec<u8>);
+pub(super) struct LockedOutline(Vec<u8>);
 
 /// What is in the place of the file.
 #[derive(Debug)]
-enum Found {
+enum OutlineState {
     True(Vec<u8>),
     Stale,
     Nothing,
@@ -65,11 +65,11 @@ impl Embedded {
     pub(super) fn list_outlines(&self, report: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
         let Some(durable) = self.durable.existing()? else { return Ok(()) };
         let header = durable.header()?;
-        let mut found = Found::Stale;
+        let mut found = OutlineState::Stale;
         if header.state == State::Calm && durable.is_alive()? {
             found = self.read_current(&durable, header.sequence, None)?;
         }
-        if let Found::Stale = found {
+        if let OutlineState::Stale = found {
             // A transaction may be under way, and brings it up to date.
             let held = self.lock(Reach::Read)?;
             let (Some(durable), Some(sequence)) = (held.open(true), held.sequence(true)) else {
@@ -78,9 +78,9 @@ impl Embedded {
             found = self.read_current(durable, sequence, None)?;
         }
         let bytes = match found {
-            Found::True(bytes) => bytes,
-            Found::Stale => self.renew()?,
-            Found::Nothing => match self.gather()? {
+            OutlineState::True(bytes) => bytes,
+            OutlineState::Stale => self.renew()?,
+            OutlineState::Nothing => match self.gather()? {
                 Gathered { count, .. } if count >= LEAST => self.renew()?,
                 few => few.bytes,
             },
@@ -125,25 +125,34 @@ impl Embedded {
     }
 
     /// The file's contents if they are current; at most `most` bytes where that is given.
-    fn read_current(&self, durable: &Open, sequence: u64, most: Option<usize>) -> Result<Found> {
-        let Some(boot) = self.boot.existing()? else { return Ok(Found::Nothing) };
-        let Some(bytes) = boot.derived(NAME, most)? else { return Ok(Found::Nothing) };
+    fn read_current(
+        &self,
+        durable: &Open,
+        sequence: u64,
+        most: Option<usize>,
+    ) -> Result<OutlineState> {
+        let Some(boot) = self.boot.existing()? else { return Ok(OutlineState::Nothing) };
+        let Some(bytes) = boot.derived(NAME, most)? else { return Ok(OutlineState::Nothing) };
         let is_of_now = bytes.get(..START) == Some(&start(durable, sequence)?[..]);
         let is_whole = || most.is_some() || outline::is_whole(&bytes[START..]);
-        Ok(if is_of_now && is_whole() { Found::True(bytes) } else { Found::Stale })
+        Ok(if is_of_now && is_whole() { OutlineState::True(bytes) } else { OutlineState::Stale })
     }
 
     /// The outlines before a transaction, for [`Embedded::follow`]; complete only where the
     /// transaction changes them.
-    pub(super) fn known_outlines(&self, held: &Locks<'_>, changes: &Changes<'_>) -> Option<Known> {
+    pub(super) fn known_outlines(
+        &self,
+        held: &Locks<'_>,
+        changes: &Changes<'_>,
+    ) -> Option<LockedOutline> {
         if !changes.keys().any(|key| key.is_durable()) {
             return None;
         }
         let most = if changes.keys().any(|key| is_outlined(key)) { None } else { Some(START) };
         let (durable, sequence) = (held.open(true)?, held.sequence(true)?);
         match self.read_current(durable, sequence, most) {
-            Ok(Found::True(bytes)) => Some(Known(bytes)),
-            Ok(Found::Stale | Found::Nothing) | Err(_) => None,
+            Ok(OutlineState::True(bytes)) => Some(LockedOutline(bytes)),
+            Ok(OutlineState::Stale | OutlineState::Nothing) | Err(_) => None,
         }
     }
 
@@ -152,11 +161,13 @@ impl Embedded {
     pub(super) fn follow(
         &self,
         held: &Locks<'_>,
-        known: Option<Known>,
+        known: Option<LockedOutline>,
         changes: &Changes<'_>,
         revision: Revision,
     ) -> Result<()> {
-        let (Some(Known(old)), Some(boot)) = (known, held.open(false)) else { return Ok(()) };
+        let (Some(LockedOutline(old)), Some(boot)) = (known, held.open(false)) else {
+            return Ok(());
+        };
         let Some(durable) = held.open(true) else { return Ok(()) };
         let start = start(durable, revision.0)?;
         if !changes.keys().any(|key| is_outlined(key)) {

@@ -49,7 +49,7 @@ struct Directory {
 }
 
 /// An event, as far as it matters.
-enum Seen {
+enum StoreEvent {
     Written(Directory, String),
     Deleted(Directory, String),
     Everything,
@@ -90,12 +90,14 @@ impl Watch {
         }
         for seen in self.drain()? {
             match seen {
-                Seen::Written(directory, name) => self.written(&directory, &name, &mut changes)?,
-                Seen::Deleted(directory, name) => {
+                StoreEvent::Written(directory, name) => {
+                    self.written(&directory, &name, &mut changes)?
+                }
+                StoreEvent::Deleted(directory, name) => {
                     let key = self.known.remove(&directory.path.join(name));
                     changes.extend(key.map(|key| Changed { key, now: None }));
                 }
-                Seen::Everything => self.stale = true,
+                StoreEvent::Everything => self.stale = true,
             }
         }
         if self.stale {
@@ -113,7 +115,7 @@ impl Watch {
         }
     }
 
-    fn drain(&mut self) -> Result<Vec<Seen>> {
+    fn drain(&mut self) -> Result<Vec<StoreEvent>> {
         let mut buffer = [const { MaybeUninit::uninit() }; 8192];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
         let mut all = Vec::new();
@@ -131,11 +133,11 @@ impl Watch {
                 self.directories.remove(&wd);
             }
             all.extend(match (self.directories.get(&wd), name) {
-                _ if what.intersects(lost) => Some(Seen::Everything),
+                _ if what.intersects(lost) => Some(StoreEvent::Everything),
                 (Some(directory), Some(name)) if what.contains(ReadFlags::DELETE) => {
-                    Some(Seen::Deleted(directory.clone(), name))
+                    Some(StoreEvent::Deleted(directory.clone(), name))
                 }
-                (Some(directory), Some(name)) => Some(Seen::Written(directory.clone(), name)),
+                (Some(directory), Some(name)) => Some(StoreEvent::Written(directory.clone(), name)),
                 (_, _) => None,
             });
         }

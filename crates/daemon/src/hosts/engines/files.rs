@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use host::podman_places;
+use host::podman_networks;
 use host::time::rfc3339;
 use model::{ENGINE_LABEL, Error, NetworkName, Result};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ fn is_our_list(there: &Value, name: &NetworkName) -> bool {
 
 /// In the directory that holds for root's Podman.
 fn podmans(name: &NetworkName) -> Result<PathBuf> {
-    let (places, unread) = podman_places::directories(Path::new("/"), |_| None);
+    let (places, unread) = podman_networks::directories(Path::new("/"), |_| None);
     unread.map_or(Ok(()), Err)?;
     let place = places.last().ok_or_else(|| Error::bug("Podman keeps its networks nowhere"))?;
     Ok(place.join(format!("{name}.json")))
@@ -139,7 +139,9 @@ fn other_list(lists: &Path, name: &NetworkName) -> Option<(PathBuf, Value)> {
     paths.sort();
     let own = of_list(lists, name);
     paths.into_iter().filter(|path| *path != own).find_map(|path| match there(&path) {
-        Ok(There::Json(there)) if there["name"] == name.as_str() && !is_our_list(&there, name) => {
+        Ok(FileContent::Json(there))
+            if there["name"] == name.as_str() && !is_our_list(&there, name) =>
+        {
             Some((path, there))
         }
         Ok(_) | Err(_) => None,
@@ -153,16 +155,16 @@ fn write(
     (is_ours, joins): (impl Fn(&Value) -> bool, impl Fn(&Value) -> bool),
 ) -> Result<()> {
     match there(path)? {
-        There::Json(there) if there == *wanted => return Ok(()),
-        There::Json(there) if is_ours(&there) => {}
-        There::Json(there) if joins(&there) => return Ok(()),
-        There::Json(_) | There::Other => {
+        FileContent::Json(there) if there == *wanted => return Ok(()),
+        FileContent::Json(there) if is_ours(&there) => {}
+        FileContent::Json(there) if joins(&there) => return Ok(()),
+        FileContent::Json(_) | FileContent::Other => {
             return Err(Error::conflict(format!(
                 "{} is of another network: remove that, and it is written",
                 path.display()
             )));
         }
-        There::Nothing | There::Empty => {}
+        FileContent::Nothing | FileContent::Empty => {}
     }
     replace(path, format!("{wanted:#}\n").as_bytes())
         .map_err(|cause| Error::os(format!("writing {}", path.display()), cause))
@@ -176,15 +178,15 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 fn remove(path: &Path, is_ours: impl Fn(&Value) -> bool) -> Result<()> {
     match there(path)? {
-        There::Json(there) if is_ours(&there) => member::remove(path),
-        There::Empty => member::remove(path),
-        There::Json(_) | There::Other | There::Nothing => Ok(()),
+        FileContent::Json(there) if is_ours(&there) => member::remove(path),
+        FileContent::Empty => member::remove(path),
+        FileContent::Json(_) | FileContent::Other | FileContent::Nothing => Ok(()),
     }
 }
 
 /// What is in the place of a file.
 #[derive(Debug, PartialEq)]
-enum There {
+enum FileContent {
     Nothing,
     /// A power cut leaves files empty that were just written; one of an engine has at least a name.
     Empty,
@@ -193,11 +195,13 @@ enum There {
     Other,
 }
 
-fn there(path: &Path) -> Result<There> {
+fn there(path: &Path) -> Result<FileContent> {
     match file::read(path, LARGEST) {
-        Ok(bytes) if bytes.is_empty() => Ok(There::Empty),
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).map_or(There::Other, There::Json)),
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(There::Nothing),
+        Ok(bytes) if bytes.is_empty() => Ok(FileContent::Empty),
+        Ok(bytes) => {
+            Ok(serde_json::from_slice(&bytes).map_or(FileContent::Other, FileContent::Json))
+        }
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(FileContent::Nothing),
         Err(cause) => Err(file::failed(format!("reading {}", path.display()), cause)),
     }
 }
@@ -218,7 +222,7 @@ mod tests {
         let joins = |there: &Value| there["network"] == "front";
         write(&path, &one, (is_ours, joins)).unwrap();
         write(&path, &two, (is_ours, joins)).unwrap();
-        assert_eq!(there(&path).unwrap(), There::Json(two));
+        assert_eq!(there(&path).unwrap(), FileContent::Json(two));
         remove(&path, is_ours).unwrap();
         remove(&path, is_ours).unwrap();
         assert_eq!(fs::read_dir(root.path().join("new")).unwrap().count(), 0);

@@ -12,7 +12,7 @@ use model::{Error, Result};
 
 use super::super::Hosts;
 use super::Work;
-use super::renew::Rest;
+use super::renew::RenewalPause;
 
 /// So long after a request etcd may still take it.
 const UNCERTAIN: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ impl Hosts {
 
 impl Work<'_> {
     /// Does what the phase asks of this host.
-    pub(super) fn follow_authority(&self, life: u32, rest: &mut Rest) -> Result<()> {
+    pub(super) fn follow_authority(&self, life: u32, rest: &mut RenewalPause) -> Result<()> {
         self.collect_next()?;
         self.settle_abandoned()?;
         let Some((record, _)) = &self.view.authority else { return Ok(()) };
@@ -154,7 +154,7 @@ impl Work<'_> {
         &self,
         next: &Successor,
         trusted: &Trusted,
-        (life, rest): (u32, &mut Rest),
+        (life, rest): (u32, &mut RenewalPause),
     ) -> Result<bool> {
         let digest = next.digest();
         let Some(authority) = self.files.authority()? else {
@@ -181,7 +181,7 @@ impl Work<'_> {
         &self,
         digest: &str,
         trusted: &Trusted,
-        rest: &mut Rest,
+        rest: &mut RenewalPause,
     ) -> Result<bool> {
         let own = self.files.read(&self.files.host_path())?;
         if trusted.issuer(&own, time::now()).as_deref() == Some(digest) {
@@ -196,7 +196,7 @@ impl Work<'_> {
         self.ask_anew(Some((trusted, digest))).inspect_err(|error| {
             rest.grow(Instant::now(), Duration::from_secs(u64::from(u32::MAX)), error);
         })?;
-        *rest = Rest::default();
+        *rest = RenewalPause::default();
         // The session begins anew with it.
         Ok(false)
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::trust::{Own, Pending, Trusted, wire};
+use cluster::trust::{OwnCertificate, Pending, Trusted, wire};
 use host::time;
 use model::{Error, Result};
 
@@ -15,13 +15,13 @@ const LONGEST_REST: Duration = Duration::from_secs(3600);
 
 /// A renewal that failed is tried again after a while, which grows: each try may be one more certificate.
 #[derive(Default)]
-pub(super) struct Rest {
+pub(super) struct RenewalPause {
     until: Option<Instant>,
     pause: Duration,
     why: String,
 }
 
-impl Rest {
+impl RenewalPause {
     fn is_over(&self, now: Instant) -> bool {
         self.until.is_none_or(|end| end <= now)
     }
@@ -40,13 +40,13 @@ impl Rest {
 
 impl Work<'_> {
     /// Renews the certificate of a host that does not sign it itself, where that is due.
-    pub(super) fn renew(&self, rest: &mut Rest) -> Result<()> {
+    pub(super) fn renew(&self, rest: &mut RenewalPause) -> Result<()> {
         if self.files.authority()?.is_some() {
             return Ok(());
         }
         let (own, now) = (self.files.own(&self.files.host_path())?, time::now());
         if own.as_ref().is_some_and(|own| !own.is_due(now)) {
-            *rest = Rest::default();
+            *rest = RenewalPause::default();
             return Ok(());
         }
         rest.refuse(Instant::now())?;
@@ -70,7 +70,12 @@ impl Work<'_> {
         {
             return Err(Error::try_again("the certificate is not of the cluster's next authority"));
         }
-        let own = Own { serial: None, record: None, since: time::now(), until: certified.until };
+        let own = OwnCertificate {
+            serial: None,
+            record: None,
+            since: time::now(),
+            until: certified.until,
+        };
         self.files.keep(&self.files.host_path(), &key, &certified.certificate, &own)
     }
 }
@@ -81,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_renewal_that_fails_is_tried_ever_more_rarely() {
-        let (mut rest, now, why) = (Rest::default(), Instant::now(), Error::try_again("no disk"));
+        let (mut rest, now, why) =
+            (RenewalPause::default(), Instant::now(), Error::try_again("no disk"));
         assert!(rest.is_over(now));
         let two_months = Duration::from_secs(60 * 24 * 3600);
         let pauses: Vec<u64> = (0..12)

@@ -25,7 +25,7 @@ pub(super) struct Modes {
 
 /// In which of its families something is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum Families {
     Neither,
     /// Of two.
     Only(Family),
@@ -48,22 +48,22 @@ impl Modes {
             (true, false) | (false, false) => Self { v4: Some(v4), v6: None },
         };
         match modes.of(Mode::Isolated) {
-            Which::All | Which::Only(_) if !options.internal => Err(Error::invalid(format!(
+            Families::All | Families::Only(_) if !options.internal => Err(Error::invalid(format!(
                 "-o {}=isolated: only an internal network can be isolated; add --internal",
                 mode_key(texts)
             ))),
-            Which::All | Which::Only(_) | Which::Neither => Ok(modes),
+            Families::All | Families::Only(_) | Families::Neither => Ok(modes),
         }
     }
 
     /// In which families it is this one.
-    pub(super) fn of(self, mode: Mode) -> Which {
+    pub(super) fn of(self, mode: Mode) -> Families {
         let is = |there: Option<Mode>| there.map(|there| there == mode);
         match (is(self.v4), is(self.v6)) {
-            (Some(true), Some(false)) => Which::Only(Family::V4),
-            (Some(false), Some(true)) => Which::Only(Family::V6),
-            (Some(true), _) | (_, Some(true)) => Which::All,
-            (Some(false) | None, Some(false) | None) => Which::Neither,
+            (Some(true), Some(false)) => Families::Only(Family::V4),
+            (Some(false), Some(true)) => Families::Only(Family::V6),
+            (Some(true), _) | (_, Some(true)) => Families::All,
+            (Some(false) | None, Some(false) | None) => Families::Neither,
         }
     }
 
@@ -71,13 +71,13 @@ impl Modes {
     /// that the network does not have is, too.
     pub(super) fn host_absent(self) -> Absence {
         match self.of(Mode::Isolated) {
-            Which::Neither => Absence::default(),
-            Which::Only(family) => Absence::only(family),
-            Which::All => Absence::EVERYWHERE,
+            Families::Neither => Absence::default(),
+            Families::Only(family) => Absence::only(family),
+            Families::All => Absence::EVERYWHERE,
         }
     }
 
     pub(super) fn is_isolated(self) -> bool {
-        self.of(Mode::Isolated) == Which::All
+        self.of(Mode::Isolated) == Families::All
     }
 }

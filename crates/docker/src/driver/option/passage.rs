@@ -4,7 +4,7 @@
 use model::{Error, Family, Passage, Publisher, Result, Sources};
 use spec::Texts;
 
-use super::mode::{Mode, Modes, Which};
+use super::mode::{Families, Mode, Modes};
 use super::{PORTS, mode_key};
 
 pub(super) const DIRECT: &str = "direct";
@@ -19,16 +19,18 @@ pub(super) const TRUSTED: &[&str] =
 /// they do.
 pub(super) fn direct(
     texts: &Texts<'_>,
-    open: Which,
+    open: Families,
     given: Option<bool>,
 ) -> Result<(Option<bool>, Option<Family>)> {
     match (open, given) {
-        (Which::Only(family), None) => Ok((Some(true), Some(family))),
-        (Which::All, None) | (Which::Only(_) | Which::All, Some(true)) => Ok((Some(true), None)),
-        (Which::Only(_) | Which::All, Some(false)) => {
+        (Families::Only(family), None) => Ok((Some(true), Some(family))),
+        (Families::All, None) | (Families::Only(_) | Families::All, Some(true)) => {
+            Ok((Some(true), None))
+        }
+        (Families::Only(_) | Families::All, Some(false)) => {
             Err(texts.contradiction(DIRECT, mode_key(texts)))
         }
-        (Which::Neither, given) => Ok((given, None)),
+        (Families::Neither, given) => Ok((given, None)),
     }
 }
 
@@ -44,7 +46,7 @@ pub(super) fn passage(
         return Err(texts.contradiction(texts.first(TRUSTED), PORTS[0]));
     }
     let differs = [Mode::Routed, Mode::Unprotected].map(|mode| modes.of(mode));
-    if given.is_some() && differs.iter().any(|which| matches!(which, Which::Only(_))) {
+    if given.is_some() && differs.iter().any(|which| matches!(which, Families::Only(_))) {
         return Err(Error::unsupported(format!(
             "-o {}: Spoke trusts interfaces in both families or in none, and {} says another mode \
              than that of the other family",
@@ -54,9 +56,9 @@ pub(super) fn passage(
     }
     Ok(match modes.of(Mode::Routed) {
         // Who reaches them all the same need not be trusted.
-        Which::All => Some(Passage::Everybody),
-        Which::Only(family) => Some(Passage::EverybodyOf(family)),
-        Which::Neither => given,
+        Families::All => Some(Passage::Everybody),
+        Families::Only(family) => Some(Passage::EverybodyOf(family)),
+        Families::Neither => given,
     })
 }
 
@@ -66,11 +68,11 @@ pub(super) fn masquerade(
     given: Option<bool>,
 ) -> Result<Option<bool>> {
     match (modes.of(Mode::Routed), given) {
-        (Which::All, None | Some(false)) => Ok(Some(false)),
-        (Which::All, Some(true)) => {
+        (Families::All, None | Some(false)) => Ok(Some(false)),
+        (Families::All, Some(true)) => {
             Err(texts.contradiction(texts.first(MASQUERADE), mode_key(texts)))
         }
-        (Which::Neither | Which::Only(_), given) => Ok(given),
+        (Families::Neither | Families::Only(_), given) => Ok(given),
     }
 }
 
@@ -81,7 +83,7 @@ pub(super) fn check_sources(
     modes: Modes,
     sources: &Sources,
 ) -> Result<()> {
-    if let Which::Only(family) = modes.of(Mode::Routed)
+    if let Families::Only(family) = modes.of(Mode::Routed)
         && sources.of(family).is_some()
     {
         let key = if family == Family::V4 { HOST_V4 } else { HOST_V6 };

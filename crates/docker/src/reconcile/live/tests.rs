@@ -1,6 +1,6 @@
 use model::{AttachmentId, IpNet, NetworkName, Space, SubnetId};
 
-use super::super::book::HeldNetwork;
+use super::super::store_view::HeldNetwork;
 use super::*;
 use crate::api::{Network, Reach, Subnet};
 

@@ -32,7 +32,7 @@ pub(super) struct Slot {
 
 /// The contents of a slot.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct SlotContents {
     pub(super) method: Method,
     pub(super) body: Vec<u8>,
     /// When it was found lost, in milliseconds since boot; 0 if that is now.
@@ -84,7 +84,7 @@ impl Slot {
     }
 
     /// The contents; `None` where they are empty, damaged or of another version.
-    pub(super) fn read(&self) -> io::Result<Option<Kept>> {
+    pub(super) fn read(&self) -> io::Result<Option<SlotContents>> {
         let mut head = [0; HEAD];
         if !self.fill(&mut head, 0)? || head[..MAGIC.len()] != MAGIC {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Slot {
         let body = bytes.split_off(HEAD - COVERED + name);
         let name = &bytes[HEAD - COVERED..];
         let method = Method::ALL.into_iter().find(|method| method.name().as_bytes() == name);
-        Ok(method.map(|method| Kept { method, body, lost: number(&head[COVERED..24]) }))
+        Ok(method.map(|method| SlotContents { method, body, lost: number(&head[COVERED..24]) }))
     }
 
     /// Empties it.
@@ -158,7 +158,7 @@ mod tests {
         (place, directory, owner)
     }
 
-    fn read(directory: &OwnedFd, owner: u32) -> Option<Kept> {
+    fn read(directory: &OwnedFd, owner: u32) -> Option<SlotContents> {
         Slot::open(directory, "0", owner).unwrap().unwrap().read().unwrap()
     }
 
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(read(&directory, owner), None);
         for (body, lost) in [(&b"{\"a\":1}"[..], 0), (b"{}", 7), (&[b' '; LONGEST_BODY], 9)] {
             slot.write(Method::Join, body, lost).unwrap();
-            let kept = Kept { method: Method::Join, body: body.to_vec(), lost };
+            let kept = SlotContents { method: Method::Join, body: body.to_vec(), lost };
             assert_eq!(read(&directory, owner), Some(kept));
             slot.clear().unwrap();
             assert_eq!(read(&directory, owner), None);

@@ -14,7 +14,7 @@ use crate::records::book::{Read, unchanged};
 
 /// One record that has the ports, or is made with the first.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct PortHolder {
     pub(super) record: Box<Attachment>,
     expect: Expect,
 }
@@ -26,7 +26,7 @@ pub(super) struct Holders {
     pub(super) link: Box<Attachment>,
     /// Of the link's record, where that does not have the ports itself.
     beside: Option<Revision>,
-    pub(super) records: Vec<Held>,
+    pub(super) records: Vec<PortHolder>,
     sandbox: Option<(ContainerId, Read<SandboxRecord>)>,
     /// How ports are published where there is none yet.
     fresh: Publish,
@@ -87,14 +87,14 @@ impl Attachments<'_> {
         if holders.link.gateway_role.is_some() {
             self.add_sandbox(&mut holders)?;
         } else if let Some(read) = published {
-            holders.records.push(Held::of(read)?);
+            holders.records.push(PortHolder::of(read)?);
         } else if holders.link.runtime == Runtime::Docker {
             // Ports end with the interface: it must stay until they are in the book.
             holders.beside = Some(revision);
             let record = Box::new(ports_alone(&holders.link));
-            holders.records.push(Held { record, expect: Expect::Absent });
+            holders.records.push(PortHolder { record, expect: Expect::Absent });
         } else if let Some(read) = link {
-            holders.records.push(Held::of(read)?);
+            holders.records.push(PortHolder::of(read)?);
         }
         Ok(holders)
     }
@@ -115,7 +115,7 @@ impl Attachments<'_> {
                     matches!(it.value.phase, Phase::Attached(_)) && is_carrier(&it.value)
                 };
                 if let Some(member) = member.filter(is_ready) {
-                    holders.records.push(Held::of(member)?);
+                    holders.records.push(PortHolder::of(member)?);
                 }
             }
             holders.sandbox = Some((container, read));
@@ -146,7 +146,7 @@ impl Attachments<'_> {
     }
 }
 
-impl Held {
+impl PortHolder {
     fn of(read: Read<Box<Attachment>>) -> Result<Self> {
         match read.value.phase {
             Phase::Attached(_) => {
@@ -201,7 +201,7 @@ impl Holders {
     /// Those that were added, and those that are being withdrawn.
     pub(super) fn added(&self) -> Vec<PortMap> {
         let mut added: Vec<PortMap> = Vec::new();
-        for publish in self.records.iter().filter_map(Held::publish) {
+        for publish in self.records.iter().filter_map(PortHolder::publish) {
             for map in publish.added.iter().chain(&publish.leaving) {
                 if !added.contains(map) {
                     added.push(map.clone());
@@ -213,7 +213,7 @@ impl Holders {
 
     /// The ports that the runtime gave.
     pub(super) fn given(&self) -> impl Iterator<Item = &PortMap> {
-        self.records.iter().filter_map(Held::publish).flat_map(|publish| &publish.ports)
+        self.records.iter().filter_map(PortHolder::publish).flat_map(|publish| &publish.ports)
     }
 
     /// Refuses a port on an address of a family that the container does not have.

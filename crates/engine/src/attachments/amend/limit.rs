@@ -11,7 +11,7 @@ use crate::records::book::{Read, key_of_amendment, unchanged};
 
 /// What the container's name has to do with limits that are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum LimitKeeping {
     /// It keeps them from now on: they are a command's.
     Becomes,
     /// It keeps them already, or nothing is written.
@@ -29,14 +29,14 @@ impl Attachments<'_> {
     /// Fails with [`model::Kind::NotFound`] where it is not attached, and with
     /// [`model::Kind::Unsupported`] where its interface cannot be limited.
     pub fn set_limits(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
-        self.try_limit(id, limits, Kept::Becomes)
+        self.try_limit(id, limits, LimitKeeping::Becomes)
     }
 
     /// Sets the limits that the container's name keeps already, where it has others.
     pub(super) fn limit_again(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
         match self.limited(id)? {
             Some(read) if is_so(&read.value, &completed(limits, &read.value)) => Ok(()),
-            Some(_) => self.try_limit(id, limits, Kept::Is),
+            Some(_) => self.try_limit(id, limits, LimitKeeping::Is),
             None => Ok(()),
         }
     }
@@ -44,34 +44,34 @@ impl Attachments<'_> {
     /// Sets the rates that a plugin asks for where the link's record limits, whose name keeps none.
     pub(super) fn limit_for_plugin(&self, id: &AttachmentId, asked: &Bandwidth) -> Result<()> {
         match asked.has_rates() {
-            true => self.try_limit(id, asked, Kept::Unasked),
+            true => self.try_limit(id, asked, LimitKeeping::Unasked),
             false => Ok(()),
         }
     }
 
-    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, kept: Kept) -> Result<()> {
+    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, kept: LimitKeeping) -> Result<()> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
             let Some(read) = self.limited(id)? else { return Err(not_attached(id)) };
             limits.quota.map_or(Ok(()), |_| read.value.refuse_quota())?;
             let wanted = match kept {
-                Kept::Becomes => limits.clone(),
-                Kept::Is => completed(limits, &read.value),
-                Kept::Unasked => Bandwidth { quota: read.value.quota(), ..limits.clone() },
+                LimitKeeping::Becomes => limits.clone(),
+                LimitKeeping::Is => completed(limits, &read.value),
+                LimitKeeping::Unasked => Bandwidth { quota: read.value.quota(), ..limits.clone() },
             };
             let before = read.value.wiring.bandwidth.clone();
             let mut now = read.value.clone();
             let device = before.as_ref().and_then(|before| before.device.clone());
             now.wiring.bandwidth = Some(Bandwidth { device, ..wanted });
             let old = self.kept_limits(&read.value)?;
-            if kept == Kept::Is && old.as_ref() != Some(limits) {
+            if kept == LimitKeeping::Is && old.as_ref() != Some(limits) {
                 return Ok(());
             }
             let Some(read) = self.write_limits(&read, now, limits, kept)? else { continue };
             return self.make_limits(read.value.clone()).inspect_err(|_| {
                 let mut undone = read.value.clone();
                 undone.wiring.bandwidth = Some(before.unwrap_or_default());
-                let kept = if kept == Kept::Becomes { kept } else { Kept::Unasked };
+                let kept = if kept == LimitKeeping::Becomes { kept } else { LimitKeeping::Unasked };
                 // If this fails the record has what was asked for, and is compared again.
                 let written =
                     self.write_limits(&read, undone.clone(), &old.unwrap_or_default(), kept);
@@ -121,7 +121,7 @@ impl Attachments<'_> {
         read: &Read<Box<Attachment>>,
         now: Box<Attachment>,
         limits: &Bandwidth,
-        kept: Kept,
+        kept: LimitKeeping,
     ) -> Result<Option<Read<Box<Attachment>>>> {
         let key = Key::Attachment(now.id.clone(), now.layer);
         let txn = Txn::new()
@@ -129,17 +129,17 @@ impl Attachments<'_> {
             .put(key, Record::Attachment(now.clone()));
         let txn = self.links.forget_usage_of(&read.value, &now, txn)?;
         let txn = match kept {
-            Kept::Becomes => {
+            LimitKeeping::Becomes => {
                 let limits = limits.is_any().then(|| Bandwidth { device: None, ..limits.clone() });
                 self.remember_change(&now, txn, |kept| kept.bandwidth = limits)?
             }
-            Kept::Is => {
+            LimitKeeping::Is => {
                 match self.while_kept(&now, txn, |kept| kept.bandwidth.as_ref() == Some(limits))? {
                     Some(txn) => txn,
                     None => return Ok(None),
                 }
             }
-            Kept::Unasked => txn,
+            LimitKeeping::Unasked => txn,
         };
         match self.store.commit(&txn)? {
             Outcome::Done(revision) => Ok(Some(Read { value: now, revision })),

@@ -11,7 +11,7 @@ use crate::records::reservation::ENDPOINT;
 use crate::repair::backup::describe;
 
 /// The durable records of the book.
-pub(super) type Here = BTreeMap<Key, (Record, Revision)>;
+pub(super) type DurableRecords = BTreeMap<Key, (Record, Revision)>;
 
 impl Repair<'_> {
     /// Fails where something else has an address, a subnet or a name of these records.
@@ -92,7 +92,7 @@ impl Repair<'_> {
 
 /// Whether a record has addresses that the network of its name, which is here and differs, does not have; or
 /// addresses whose reservation is here and differs.
-pub(super) fn is_misfit(record: &Record, kept: &[&Key], here: &Here) -> bool {
+pub(super) fn is_misfit(record: &Record, kept: &[&Key], here: &DurableRecords) -> bool {
     let network = |name| match here.get(&Key::Network(name)) {
         Some((Record::Network(network), _))
             if kept.contains(&&Key::Network(network.name.clone())) =>

@@ -18,7 +18,7 @@ fn named(packet: &Packet, by: Author) -> String {
 }
 
 fn named_to(packet: &Packet, by: Author, is_certain: bool) -> String {
-    let place = Place {
+    let place = RuleLocation {
         filter: Filter::Nftables,
         family: 1,
         table: "firewalld".to_owned(),
@@ -98,7 +98,7 @@ fn an_answer_is_let_through_by_the_port_that_it_comes_from() {
 #[test]
 fn the_followed_firewall_is_named_by_what_was_chosen() {
     let packet = packet(0, Carried::Tcp(80));
-    let place = Place {
+    let place = RuleLocation {
         filter: Filter::Nftables,
         family: 1,
         table: "spoke_follow".to_owned(),

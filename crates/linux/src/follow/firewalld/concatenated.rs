@@ -4,8 +4,8 @@
 use model::Result;
 use netlink::nft::{self, AnySet, Register32};
 
-use super::super::rules::{Test, What};
-use super::{Found, Reader, RegisterValue, Went};
+use super::super::rules::{Match, Test};
+use super::{Condition, Reader, RegisterValue, Went};
 
 /// The length of a register in bytes; each field begins in a new one.
 const REGISTER: usize = 4;
@@ -78,13 +78,13 @@ impl Reader<'_> {
             for (held, width) in fields {
                 let part = |key: &Vec<u8>| Some(key.get(offset..offset + width)?.to_vec());
                 match self.found(held, &[(part(first)?, part(last)?)], false) {
-                    Found::Any(any) => match <[What; 1]>::try_from(any) {
+                    Condition::Any(any) => match <[Match; 1]>::try_from(any) {
                         Ok([what]) => tests.push(what.holds()),
                         Err(_) => return None,
                     },
-                    Found::Always => {}
-                    Found::Never => continue 'elements,
-                    Found::Unclear => return None,
+                    Condition::Always => {}
+                    Condition::Never => continue 'elements,
+                    Condition::Unclear => return None,
                 }
                 offset += width.div_ceil(REGISTER) * REGISTER;
             }

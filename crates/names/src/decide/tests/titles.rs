@@ -5,7 +5,7 @@ use super::*;
 /// A network that a runtime made, and what some runtimes call it.
 fn made(table: &mut Table, name: &str, by: Runtime, gateway: &str) {
     let name: NetworkName = name.parse().unwrap();
-    let mut member = Made::on(name.as_str(), "web", gateway).record;
+    let mut member = RecordBuilder::on(name.as_str(), "web", gateway).record;
     member.sandbox = Some(Sandbox { path: format!("/run/netns/{name}").into(), inode: 7 });
     let (wiring, ipam) = (member.wiring.clone(), member.ipam.clone());
     let network = model::Network::new(name.clone(), by, Timestamp(0), wiring, ipam);
@@ -93,7 +93,7 @@ fn a_network_may_have_names_below_its_own() {
     let (book, asker) = ("front", ("front", "10.1.0.2"));
     let mut table = Table::default();
     made(&mut table, book, Runtime::Docker, "10.1.0.2/24");
-    let api = Made::on(book, "v1.z", "10.1.0.3/24").record;
+    let api = RecordBuilder::on(book, "v1.z", "10.1.0.3/24").record;
     table.put_attachment(&api.id, Layer::Link, Some(&api));
     titled(&mut table, book, "a", "z.front");
     for (name, expected) in [

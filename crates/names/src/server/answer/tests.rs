@@ -15,15 +15,15 @@ use crate::gate::{Gate, Refusal};
 use crate::listening::At;
 use crate::server::OPENED;
 use crate::server::tests::{Steps, attached};
-use crate::table::{Asker, Place};
+use crate::table::{Asker, ServedGateway};
 
 /// What does not come fails its test, instead of waiting for ever.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens something when it may.
-struct Held(Mutex<Receiver<()>>);
+struct WaitingGate(Mutex<Receiver<()>>);
 
-impl Gate for Held {
+impl Gate for WaitingGate {
     fn is_host(&self, _: IpAddr) -> bool {
         false
     }
@@ -70,7 +70,7 @@ fn addresses(client: &UdpSocket) -> u16 {
 fn listen(server: &mut Server<'_>, record: &Attachment) -> (u64, SocketAddr) {
     server.table().write().unwrap().put_attachment(&record.id, record.layer, Some(record));
     let (network, bridge) = (record.id.network.clone(), "br0".parse().unwrap());
-    let place = Place {
+    let place = ServedGateway {
         called: network.clone(),
         former: vec![],
         network,
@@ -90,7 +90,7 @@ fn listen(server: &mut Server<'_>, record: &Attachment) -> (u64, SocketAddr) {
 fn what_waits_for_an_opening_delays_no_other_query() {
     let (go, may) = channel();
     let mut book = Steps::new(Vec::new());
-    let shared = (Arc::default(), Arc::new(Held(Mutex::new(may))) as Arc<dyn Gate>);
+    let shared = (Arc::default(), Arc::new(WaitingGate(Mutex::new(may))) as Arc<dyn Gate>);
     let mut server = Server::new(&mut book, 299, Path::new("/dev/null"), shared).unwrap();
     server.watch(server.answers.as_fd(), OPENED).unwrap();
     let mut fenced = attached("agents", "127.0.0.2/8", 0);

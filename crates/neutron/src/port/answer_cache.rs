@@ -41,11 +41,11 @@ pub(crate) struct KnownNetwork {
 
 /// The cache.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct AnswerCache {
     reported: Mutex<BTreeMap<String, (Instant, Arc<Value>)>>,
 }
 
-impl Known {
+impl AnswerCache {
     /// The cached answer for the key, or the answer of `ask`.
     fn get<T: Serialize + DeserializeOwned>(
         &self,
@@ -240,7 +240,7 @@ mod tests {
     fn asks_once_and_another_process_not_at_all() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deeper");
-        let (first, second) = (Known::default(), Known::default());
+        let (first, second) = (AnswerCache::default(), AnswerCache::default());
         let reported: u32 = first.get(&path, "a", || Ok(7)).unwrap();
         let again: u32 = first.get(&path, "a", || Err(Error::bug("asked again"))).unwrap();
         let other: u32 = second.get(&path, "a", || Err(Error::bug("asked again"))).unwrap();

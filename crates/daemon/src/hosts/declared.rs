@@ -58,7 +58,7 @@ pub(super) struct Record {
 
 /// The same, and what became of it in this life of the daemon.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct DeclaredNetwork {
     record: Record,
     /// When CreateNetwork came, as long as no engine has listed it.
     made: Option<Instant>,
@@ -85,7 +85,7 @@ impl Hosts {
         let record = Record::of(wanted.clone());
         self.refuse_now(&record)?;
         // A subnet that is handed out again is no other network's any more.
-        let is_older = |asked: &Asked| {
+        let is_older = |asked: &DeclaredNetwork| {
             asked.record.id != wanted.id
                 && asked.record.subnets.iter().any(|net| wanted.subnets.contains(net))
         };
@@ -100,7 +100,7 @@ impl Hosts {
         record.write(&self.place)?;
         self.set(|state| {
             state.asked.retain(|id, _| !older.contains(id));
-            state.asked.insert(wanted.id.clone(), Asked::new(record));
+            state.asked.insert(wanted.id.clone(), DeclaredNetwork::new(record));
         });
         self.asking.start()
     }
@@ -151,17 +151,17 @@ impl Hosts {
     /// What the life of the daemon before has left.
     pub(super) fn read_asked(&self) {
         let entries = fs::read_dir(folder(&self.place)).into_iter().flatten().flatten();
-        let records: BTreeMap<AliasId, Asked> = entries
+        let records: BTreeMap<AliasId, DeclaredNetwork> = entries
             // A damaged record is not made anew: Docker's network says in words that it is of no use.
             .filter_map(|entry| member::read::<Record>(&entry.path()).ok().flatten())
-            .map(|record| (record.id.clone(), Asked::new(record)))
+            .map(|record| (record.id.clone(), DeclaredNetwork::new(record)))
             .collect();
         self.set(|state| state.asked = records);
     }
 }
 
 /// The network that Docker asked for with a subnet.
-fn asked_of<'a>(state: &'a State, subnet: &SubnetId) -> Option<&'a Asked> {
+fn asked_of<'a>(state: &'a State, subnet: &SubnetId) -> Option<&'a DeclaredNetwork> {
     if subnet.space != Space::Host {
         return None;
     }
@@ -196,7 +196,7 @@ fn pass(daemon: &Daemon, hosts: &Hosts) -> Duration {
             Ok(Outcome::Done) => finish(daemon, hosts, &id),
             Ok(Outcome::Unlisted) => match is_gone(hosts, &id) {
                 true if lists.are_whole => {
-                    let given_up = hosts.lock().asked.get(&id).and_then(Asked::given_up);
+                    let given_up = hosts.lock().asked.get(&id).and_then(DeclaredNetwork::given_up);
                     if let Some(error) = given_up {
                         daemon.journal.failed(WHAT, &error);
                     }
@@ -334,7 +334,7 @@ fn join(daemon: &Daemon, record: &Record, name: &NetworkName) -> Result<()> {
     })
 }
 
-impl Asked {
+impl DeclaredNetwork {
     fn new(record: Record) -> Self {
         Self { record, made: Some(Instant::now()), failure: None, is_passing: false }
     }

@@ -12,7 +12,7 @@ use crate::api::{SubnetPool, SubnetResource};
 use crate::contract;
 
 /// The subnets and the use of a pool.
-pub(super) struct Found {
+pub(super) struct PoolState {
     /// Its addresses.
     pub(super) net: IpNet,
     /// Where they are; not known before there is a network.
@@ -26,15 +26,15 @@ impl Neutron {
     ///
     /// # Errors
     /// [`model::Kind::NotFound`] where there is no such pool.
-    pub(super) fn find_place(&self, id: &ResourceId) -> Result<Found> {
+    pub(super) fn pool_state(&self, id: &ResourceId) -> Result<PoolState> {
         if let Some(place) = self.memory.place(id) {
-            return Ok(Found { net: place.subnet.cidr, place: Some(place), is_used: true });
+            return Ok(PoolState { net: place.subnet.cidr, place: Some(place), is_used: true });
         }
         if let Some(note) = self.memory.noted(id)
             && note.subnet.is_none()
             && note.source.as_ref() != Some(id)
         {
-            return Ok(Found { net: note.net, place: None, is_used: false });
+            return Ok(PoolState { net: note.net, place: None, is_used: false });
         }
         let Some(pool) = self.pool_of(id)? else {
             return Err(Error::not_found(format!("Neutron has no subnet pool {id}")));
@@ -57,7 +57,7 @@ impl Neutron {
             true => self.memory.put(id.clone(), place),
             false => Arc::new(place),
         });
-        Ok(Found { net: place.as_ref().map_or(net, |place| place.subnet.cidr), place, is_used })
+        Ok(PoolState { net: place.as_ref().map_or(net, |place| place.subnet.cidr), place, is_used })
     }
 
     /// Of a pool of which a network was made: that and its subnets bear the same tag.

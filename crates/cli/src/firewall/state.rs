@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use host::follow::Kept;
+use host::follow::FollowRecord;
 use linux::follow::{self, Followed, Judgement, State};
 use model::Result;
 use netlink::Socket;
 
 /// A firewall as it is now.
-pub(super) struct Seen {
+pub(super) struct FirewallState {
     /// What it does; of one that is away, what it did last.
     pub(super) judgement: Judgement,
     /// `on`, `off`, `unknown`, `away` or `panic`.
@@ -17,7 +17,7 @@ pub(super) struct Seen {
     pub(super) why: Option<String>,
 }
 
-impl Seen {
+impl FirewallState {
     fn of(judgement: Judgement) -> Self {
         let why = match &judgement.state {
             State::Unknown(why) => Some(why.clone()),
@@ -40,28 +40,36 @@ impl Seen {
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
-pub(super) fn all(kept: Option<&Kept>, root: &Path, socket: &mut Socket) -> Result<Vec<Seen>> {
+pub(super) fn all(
+    kept: Option<&FollowRecord>,
+    root: &Path,
+    socket: &mut Socket,
+) -> Result<Vec<FirewallState>> {
     let mut all = Vec::new();
     if follow::is_there(Followed::Ufw, root, socket)? {
-        all.push(Seen::of(follow::read(Followed::Ufw, root, socket)?));
+        all.push(FirewallState::of(follow::read(Followed::Ufw, root, socket)?));
     } else if kept.is_some_and(|kept| kept.follow == Followed::Ufw) {
         let why = "it is not here".to_owned();
-        all.push(Seen::of(Judgement::unknown(Followed::Ufw, why)));
+        all.push(FirewallState::of(Judgement::unknown(Followed::Ufw, why)));
     }
     all.extend(firewalld(kept.filter(|kept| kept.follow == Followed::Firewalld), socket)?);
     Ok(all)
 }
 
-fn firewalld(kept: Option<&Kept>, socket: &mut Socket) -> Result<Option<Seen>> {
+fn firewalld(kept: Option<&FollowRecord>, socket: &mut Socket) -> Result<Option<FirewallState>> {
     let by = Followed::Firewalld;
     if follow::is_in_panic(socket)? {
         let why = "nothing comes in and nothing goes out until firewall-cmd --panic-off";
-        return Ok(Some(Seen::other(Judgement::unknown(by, why.to_owned()), "panic", why)));
+        return Ok(Some(FirewallState::other(
+            Judgement::unknown(by, why.to_owned()),
+            "panic",
+            why,
+        )));
     }
     if follow::is_there(by, Path::new("/"), socket)? {
         let now = follow::read(by, Path::new("/"), socket)?;
         if !matches!(now.state, State::Unknown(_)) {
-            return Ok(Some(Seen::of(now)));
+            return Ok(Some(FirewallState::of(now)));
         }
     }
     let why = match follow::firewalld_runs() {
@@ -74,17 +82,21 @@ fn firewalld(kept: Option<&Kept>, socket: &mut Socket) -> Result<Option<Seen>> {
         Some(kept) => {
             let last = kept.last.clone();
             let last = last.unwrap_or_else(|| Judgement::unknown(by, why.to_owned()));
-            Some(Seen::other(last, "away", why))
+            Some(FirewallState::other(last, "away", why))
         }
         None if follow::firewalld_runs() => {
-            Some(Seen::other(Judgement::unknown(by, why.to_owned()), "away", why))
+            Some(FirewallState::other(Judgement::unknown(by, why.to_owned()), "away", why))
         }
         None => None,
     })
 }
 
 /// What is wrong with them.
-pub(super) fn warnings(seen: &[Seen], follow: Option<Followed>, withdrawn: bool) -> Vec<String> {
+pub(super) fn warnings(
+    seen: &[FirewallState],
+    follow: Option<Followed>,
+    withdrawn: bool,
+) -> Vec<String> {
     let mut all = Vec::new();
     if withdrawn {
         let table = follow::TABLE;

@@ -14,7 +14,7 @@ use super::pace::Pace;
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The places, and the connections that have them.
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
     held: Arc<Mutex<Connections>>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Slot {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(most: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(most)), held: Arc::default() }
     }

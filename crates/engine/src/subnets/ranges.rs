@@ -23,7 +23,7 @@ pub(super) struct SubnetRanges {
 }
 
 impl Subnets<'_> {
-    pub(super) fn place(&self, subnet: Subnet) -> Result<SubnetRanges> {
+    pub(super) fn ranges_of(&self, subnet: Subnet) -> Result<SubnetRanges> {
         let read = self.records.network_under(&Key::Network(subnet.network.clone()))?;
         let network = read.map(|read| read.value);
         let pools = network.as_ref().map_or(&[][..], |network| network.ipam.pools());

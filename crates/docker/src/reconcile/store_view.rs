@@ -74,7 +74,7 @@ pub(super) struct HeldLease {
 }
 
 /// The reconciler's view of the store.
-pub(super) trait Book {
+pub(super) trait StoreView {
     /// Docker's records.
     fn held(&self) -> Result<DockerRecords>;
 
@@ -108,7 +108,7 @@ pub(super) struct EngineBook<'a, B> {
     pub(super) backstage: &'a B,
 }
 
-impl<B: Backstage> Book for EngineBook<'_, B> {
+impl<B: Backstage> StoreView for EngineBook<'_, B> {
     fn held(&self) -> Result<DockerRecords> {
         self.backstage.with_engine(held)
     }

@@ -29,7 +29,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// Where the files are. It costs nothing to have one.
 #[derive(Clone, Debug)]
-pub(crate) struct Book {
+pub(crate) struct UpdateFiles {
     directory: PathBuf,
     /// The deadline of a waiting caller.
     until: Option<Instant>,
@@ -53,7 +53,7 @@ pub(crate) enum Cancelled {
     Unsure,
 }
 
-impl Book {
+impl UpdateFiles {
     /// Below this directory.
     pub(crate) fn at(directory: &Path) -> Self {
         Self { directory: directory.join("naming"), until: None }

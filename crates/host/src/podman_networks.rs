@@ -38,7 +38,7 @@ struct Network {
 
 /// The networks of Podman, as its files have them.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct PodmanNetworks {
     /// Those that could be read.
     pub networks: Vec<Declared>,
     /// Why there may be more. Then none may be taken for removed.
@@ -46,10 +46,10 @@ pub struct Known {
 }
 
 /// The networks that Podman has below `root`, and those that CNI has.
-pub fn known(root: &Path) -> Known {
+pub fn known(root: &Path) -> PodmanNetworks {
     let (mut directories, unread) = directories(root, |name| std::env::var_os(name));
     directories.push(root.join(LISTS));
-    let mut known = Known { unread, ..Known::default() };
+    let mut known = PodmanNetworks { unread, ..PodmanNetworks::default() };
     for directory in directories {
         let (declared, unread) = cni::list::declared_or_unread(&directory);
         known.networks.extend(declared.into_iter().filter_map(|network| {

@@ -13,11 +13,11 @@ fn a_network_that_no_engine_ever_listed_is_reported() {
         rules: model::SharedRules::OPEN,
         name: None,
     };
-    let asked = Asked::new(record.clone());
+    let asked = DeclaredNetwork::new(record.clone());
     let error = asked.given_up().unwrap().to_string();
     assert!(error.contains("[docker]") && error.contains("0123456789ab,"), "{error}");
     // It was removed in Docker since then.
-    assert!(Asked { made: None, ..asked }.given_up().is_none());
+    assert!(DeclaredNetwork { made: None, ..asked }.given_up().is_none());
     let declared = Record { name: "front".parse().ok(), ..record };
-    assert!(Asked::new(declared).given_up().is_none());
+    assert!(DeclaredNetwork::new(declared).given_up().is_none());
 }

@@ -13,13 +13,13 @@ const LAST: u64 = 4096;
 
 /// How often etcd has ended by itself: each time it is started again later.
 #[derive(Default)]
-pub(super) struct Ends {
+pub(super) struct EtcdRestarts {
     started: Option<Instant>,
     next: Option<Instant>,
     pub(super) pause: Duration,
 }
 
-impl Ends {
+impl EtcdRestarts {
     /// The first pause.
     const FIRST: Duration = Duration::from_secs(1);
     /// The longest one; what runs for longer begins with the first again.
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_ends_at_once_is_started_ever_later() {
-        let (mut ends, begin) = (Ends::default(), Instant::now());
+        let (mut ends, begin) = (EtcdRestarts::default(), Instant::now());
         let (mut now, mut pauses) = (begin, Vec::new());
         for _ in 0..8 {
             ends.start(now);
@@ -92,8 +92,8 @@ mod tests {
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
         ends.start(now);
-        assert!(ends.end(now + Ends::LAST));
-        assert_eq!(ends.pause, Ends::FIRST);
+        assert!(ends.end(now + EtcdRestarts::LAST));
+        assert_eq!(ends.pause, EtcdRestarts::FIRST);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 /// The answers, by database.
 #[derive(Default)]
-pub(in crate::dataplane) struct Known {
+pub(in crate::dataplane) struct SwitchCache {
     answers: Mutex<BTreeMap<String, Answer>>,
     bridges: Mutex<BTreeMap<Bridge, (Instant, Datapath)>>,
 }
@@ -35,13 +35,13 @@ struct Answer {
     listed: Option<Arc<Owners>>,
 }
 
-impl fmt::Debug for Known {
+impl fmt::Debug for SwitchCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Known").finish_non_exhaustive()
     }
 }
 
-impl Known {
+impl SwitchCache {
     /// The ports of Spoke's that a database has, or had some seconds ago; none where it does not answer.
     pub(super) fn listed(&self, database: &str) -> Option<Arc<Owners>> {
         let now = Instant::now();
@@ -89,7 +89,7 @@ mod tests {
         let path = directory.path().join("db.sock");
         let server = UnixListener::bind(&path).unwrap();
         let database = format!("unix:{}", path.display());
-        let known = Known::default();
+        let known = SwitchCache::default();
         assert!(known.listed(&database).is_none());
         server.accept().unwrap();
         server.set_nonblocking(true).unwrap();
