@@ -41,6 +41,7 @@ mod ps;
 mod reference;
 mod shell;
 mod shown;
+mod status_table;
 mod stock;
 mod summary;
 mod table;

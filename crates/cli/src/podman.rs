@@ -7,13 +7,12 @@ mod driver_file;
 use std::path::Path;
 
 use model::{Error, Result};
-use serde::Serialize;
 
-use super::table::Table;
 use crate::answer::{Answer, FOUND};
 use crate::args::podman::PodmanCommand;
 use crate::context::HostContext;
-use crate::output::{Output, render};
+use crate::output::Output;
+use crate::status_table::{self, StatusRow};
 use containers_conf::{ContainersConf, Snippet};
 use driver_file::{DriverFile, State};
 
@@ -98,15 +97,6 @@ fn uninstall(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     Ok(answer)
 }
 
-/// A thing that Podman needs.
-#[derive(Debug, Serialize)]
-struct Part {
-    part: String,
-    /// Whether it is as it should be.
-    good: bool,
-    state: String,
-}
-
 fn status(directory: &Path, output: Output, host_context: &HostContext) -> Result<Answer> {
     refuse_relative(directory)?;
     let place = DriverFile::new(directory);
@@ -115,7 +105,7 @@ fn status(directory: &Path, output: Output, host_context: &HostContext) -> Resul
     let searched = conf.searches(directory);
     let parts = vec![
         of_place(&place, place.state(&host_context.executable)?),
-        Part {
+        StatusRow {
             part: format!("directory {}", directory.display()),
             good: searched && hidden.is_none(),
             state: match (searched, hidden) {
@@ -129,25 +119,17 @@ fn status(directory: &Path, output: Output, host_context: &HostContext) -> Resul
         },
     ];
     let code = if parts.iter().all(|part| part.good) { 0 } else { FOUND };
-    Ok(Answer { code, ..Answer::text(render(output, &parts, || table(&parts).text())?) })
+    Ok(Answer { code, ..status_table::render(output, &parts)? })
 }
 
-fn of_place(place: &DriverFile, state: State) -> Part {
+fn of_place(place: &DriverFile, state: State) -> StatusRow {
     let (good, state) = match state {
         State::Ours => (true, "installed"),
         State::Older => (true, "another build of Spoke; `spoke podman install` renews it"),
         State::Foreign => (false, "of another program"),
         State::Missing => (false, "not installed"),
     };
-    Part { part: place.path().display().to_string(), good, state: state.to_owned() }
-}
-
-fn table(parts: &[Part]) -> Table {
-    let mut table = Table::new(&["PART", "STATE"]);
-    for part in parts {
-        table.row([part.part.clone(), part.state.clone()]);
-    }
-    table
+    StatusRow { part: place.path().display().to_string(), good, state: state.to_owned() }
 }
 
 /// Podman ignores a directory that depends on its working directory.

@@ -6,13 +6,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::{Error, Result};
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::table::Table;
 use crate::answer::{Answer, FOUND};
 use crate::context::HostContext;
-use crate::output::{Output, render};
+use crate::output::Output;
+use crate::status_table::{self, StatusRow};
 
 /// Where the units of packages are, which those of the administrator's directory take the place of.
 const PACKAGED: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
@@ -187,13 +186,17 @@ impl Set<'_> {
         let code = if answer.is_ok() { 0 } else { FOUND };
         let part = format!("socket {}", self.socket.display());
         let (good, state) = answer.map_or_else(|why| (false, why), |what| (true, what));
-        parts.push(Part { part, good, state });
+        parts.push(StatusRow { part, good, state });
         let more = more.into_iter();
-        parts.extend(more.map(|(part, good, state)| Part { part: part.to_owned(), good, state }));
-        Ok(Answer { code, ..Answer::text(render(output, &parts, || table(&parts).text())?) })
+        parts.extend(more.map(|(part, good, state)| StatusRow {
+            part: part.to_owned(),
+            good,
+            state,
+        }));
+        Ok(Answer { code, ..status_table::render(output, &parts)? })
     }
 
-    fn part(&self, unit: &Unit, state: State) -> Part {
+    fn part(&self, unit: &Unit, state: State) -> StatusRow {
         let (good, state) = match state {
             State::Ours => (true, "installed".to_owned()),
             State::Older => {
@@ -204,29 +207,12 @@ impl Set<'_> {
             State::Packaged => (true, "installed by the package".to_owned()),
             State::Missing => (false, "not installed".to_owned()),
         };
-        Part { part: unit.name.to_owned(), good, state }
+        StatusRow { part: unit.name.to_owned(), good, state }
     }
 }
 
 /// More lines: the name, whether it is as it should be, and the state.
 pub(super) type More = Vec<(&'static str, bool, String)>;
-
-/// One thing that is needed.
-#[derive(Debug, Serialize)]
-struct Part {
-    part: String,
-    /// Whether it is as it should be.
-    good: bool,
-    state: String,
-}
-
-fn table(parts: &[Part]) -> Table {
-    let mut table = Table::new(&["PART", "STATE"]);
-    for part in parts {
-        table.row([part.part.clone(), part.state.clone()]);
-    }
-    table
-}
 
 /// A path in a unit: `%` begins a specifier there, and white space ends the word.
 fn quoted(path: &Path) -> Result<String> {
