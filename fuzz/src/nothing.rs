@@ -7,7 +7,7 @@ use std::time::Duration;
 use cni::{NamespaceKind, Namespaces};
 use docker::driver::{Sandboxes, Within};
 use engine::Members;
-use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
+use engine::port::{Driver, Granted, Host, Ipam, Offer, Presence};
 use model::{
     Attached, Attachment, Dns, Error, Handoff, IfName, Interface, InterfaceAddress,
     InterfaceNamespace, Link, Network, Process, Result, Timestamp,
@@ -84,15 +84,7 @@ impl Driver for Nothing {
     }
 }
 
-impl HostDataplane for Nothing {
-    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
-    }
-
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        Ok(())
-    }
-}
+doubles::no_strays!(Nothing);
 
 impl Ipam for Nothing {
     fn lease(&self, attachment: &Attachment) -> Result<Granted> {

@@ -24,13 +24,14 @@ use ::host::dataplane::Foreign;
 use ::host::facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
-use engine::port::{Described, Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
-use engine::{Engine, Members, Request};
+use doubles::BookOnly;
+use engine::port::{Described, Driver, Host, HostDataplane, Offer, Presence, Stray};
+use engine::{Engine, Request};
 use linux::RuleTable;
 use model::{
-    Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress,
-    InterfaceNamespace, Layer, LinkKind, Network, Ownership, PortMap, PortUser, Process, Publish,
-    Result, Sandbox, Timestamp, Vif,
+    Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceNamespace, Layer,
+    LinkKind, Network, Ownership, PortMap, PortUser, Process, Publish, Result, Sandbox, Timestamp,
+    Vif,
 };
 use store::Memory;
 use tempfile::TempDir;
@@ -142,7 +143,7 @@ impl Fixture {
     }
 
     fn engine(&self) -> Engine<'_> {
-        Engine::new(&self.store, &self.kernel, &NoIpam, &self.machine)
+        Engine::new(&self.store, &self.kernel, &BookOnly, &self.machine)
     }
 
     /// Exit code, standard output, standard error.
@@ -228,19 +229,10 @@ fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
         });
     }
     Request {
-        labels: model::Labels::default(),
-        network: network.clone(),
-        layer: Layer::Link,
-        container: container.parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-        names: Vec::new(),
-        dns: model::Dns::default(),
         owner: owner.map(|owner| owner.parse().unwrap()),
         sandbox: Some(Sandbox { path: "/run/netns/x".into(), inode: 7 }),
         wiring,
-        ipam: network.ipam.clone(),
-        wanted: Vec::new(),
-        addresses: Vec::new(),
+        ..doubles::request(network, container)
     }
 }
 
@@ -270,11 +262,7 @@ impl Driver for Kernel {
                 user: PortUser::Container,
             });
         }
-        let address = InterfaceAddress {
-            address: "10.5.0.9/24".parse().unwrap(),
-            gateway: None,
-            interface: None,
-        };
+        let address = doubles::address("10.5.0.9/24");
         Ok(Offer { addresses: vec![address], routes: Vec::new(), dns: Dns::default(), link })
     }
 
@@ -323,30 +311,6 @@ impl HostDataplane for Kernel {
             self.remove_unless_stuck(name.as_str())?;
         }
         self.strays.borrow_mut().retain(|(other, _)| other != stray);
-        Ok(())
-    }
-}
-
-/// No address source beside the book.
-struct NoIpam;
-
-impl Ipam for NoIpam {
-    fn lease(&self, _: &Attachment) -> Result<Granted> {
-        Ok(Granted::Chosen)
-    }
-    fn release(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-    fn check(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
-        Ok(())
-    }
-    fn status(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-    fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
 }

@@ -18,13 +18,12 @@ use engine::port::{Driver, HostDataplane, Offer, Presence, Stray};
 use engine::{Engine, Joining, Request};
 use model::{
     Alias, Attached, Attachment, AttachmentId, Handoff, IfName, InterfaceNamespace, Ipam, Kind,
-    Layer, Link, LinkKind, Mac, Network, Phase, Publisher, Result, Runtime, Sandbox, Timestamp,
-    Wiring,
+    Link, LinkKind, Mac, Network, Phase, Publisher, Result, Runtime, Sandbox, Timestamp, Wiring,
 };
 use netlink::Netns;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use rig::Me;
+use rig::ME;
 use store::Memory;
 
 /// The reference plugins of Debian 12, unpacked by `scripts/peers`.
@@ -129,7 +128,7 @@ impl Bench {
 
     fn engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
         let delegates = Delegates::new();
-        work(&Engine::new(&self.store, &self.driver, &delegates, &Me))
+        work(&Engine::new(&self.store, &self.driver, &delegates, &ME))
     }
 
     /// A declared network with an id of its own, and its list.
@@ -150,16 +149,9 @@ impl Bench {
             Ipam::None,
         );
         let alias = Alias {
-            id: format!("id-{name}").parse().unwrap(),
-            network: network.name.clone(),
-            runtime: Runtime::Docker,
-            since: Timestamp(0),
-            title: None,
             publisher: Publisher::None,
             handoff: Handoff::Caller,
-            publish_on: None,
-            lister: None,
-            prefix: None,
+            ..doubles::alias(&format!("id-{name}"), &network)
         };
         self.engine(|engine| engine.networks.enroll(&alias, &network)).unwrap();
         network
@@ -168,19 +160,10 @@ impl Bench {
 
 fn request(network: &Network, container: &str, sandbox: Option<Sandbox>) -> Request {
     Request {
-        labels: model::Labels::default(),
-        network: network.clone(),
-        layer: Layer::Link,
-        container: container.parse().unwrap(),
         ifname: "eth".parse().unwrap(),
-        names: Vec::new(),
-        dns: model::Dns::default(),
-        owner: None,
         sandbox,
-        wiring: network.wiring.clone(),
         ipam: Ipam::None,
-        wanted: Vec::new(),
-        addresses: Vec::new(),
+        ..doubles::request(network, container)
     }
 }
 

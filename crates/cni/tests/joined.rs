@@ -5,7 +5,7 @@
 mod rig;
 
 use cni::Plugin;
-use model::{Alias, AliasId, Handoff, NetworkName, Publisher, Runtime, Timestamp};
+use model::{Alias, AliasId, Handoff, NetworkName};
 use rig::{Rig, config};
 use serde_json::{Value, json};
 
@@ -22,18 +22,7 @@ fn make(rig: &Rig, name: &str, subnet: &str, title: &str) {
     rig.engine(|engine| {
         let network = engine.records.network(&name.parse().unwrap()).unwrap();
         let id: AliasId = format!("{name}-id").parse().unwrap();
-        let alias = Alias {
-            id: id.clone(),
-            network: network.name.clone(),
-            runtime: Runtime::Docker,
-            since: Timestamp(0),
-            title: None,
-            publisher: Publisher::Spoke,
-            handoff: Handoff::Caller,
-            publish_on: None,
-            lister: None,
-            prefix: None,
-        };
+        let alias = Alias { handoff: Handoff::Caller, ..doubles::alias(id.as_str(), &network) };
         engine.networks.enroll(&alias, &network).unwrap();
         engine.networks.set_title(&id, &title.parse().unwrap(), None).unwrap();
     });

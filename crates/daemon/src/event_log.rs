@@ -242,11 +242,7 @@ mod tests {
     use super::*;
 
     fn id() -> AttachmentId {
-        AttachmentId {
-            network: "front".parse().unwrap(),
-            container: "c1".parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        }
+        doubles::attachment_id("front", "c1")
     }
 
     fn record(layer: Layer, phase: Phase, port: Option<u16>) -> Changed {

@@ -237,11 +237,7 @@ mod tests {
     const TABLE: OwnTable = OwnTable::Packets;
 
     fn id(container: &str) -> AttachmentId {
-        AttachmentId {
-            network: "front".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        }
+        doubles::attachment_id("front", container)
     }
 
     #[test]

@@ -102,11 +102,7 @@ mod tests {
     use super::*;
 
     fn id(container: &str) -> AttachmentId {
-        AttachmentId {
-            network: "n".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        }
+        doubles::attachment_id("n", container)
     }
 
     #[test]

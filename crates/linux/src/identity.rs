@@ -244,11 +244,7 @@ mod tests {
     use super::*;
 
     fn id(network: &str, container: &str) -> AttachmentId {
-        AttachmentId {
-            network: network.parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        }
+        doubles::attachment_id(network, container)
     }
 
     #[test]

@@ -84,17 +84,12 @@ impl fmt::Display for OriginAlias {
 
 #[cfg(test)]
 mod tests {
-    use model::AttachmentId;
 
     use super::*;
     use crate::identity::GROUP;
 
     fn identity(container: &str) -> Identity {
-        Identity::of(&AttachmentId {
-            network: "front".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        })
+        Identity::of(&doubles::attachment_id("front", container))
     }
 
     fn origin_alias(alias: &str) -> OriginAlias {

@@ -77,8 +77,7 @@ fn run(program: &str, args: &[&str]) -> String {
 }
 
 fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox) -> Attachment {
-    let address =
-        InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };
+    let address = doubles::address(address);
     Attachment {
         sandbox: Some(sandbox.clone()),
         wiring: Wiring {
@@ -88,11 +87,7 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
         },
         addresses: vec![address],
         ..Attachment::new(
-            AttachmentId {
-                network: "front".parse().unwrap(),
-                container: container.parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            doubles::attachment_id("front", container),
             Layer::Link,
             Runtime::Cni,
             Timestamp(0),
@@ -102,15 +97,7 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
 }
 
 fn bridge() -> LinkKind {
-    LinkKind::Bridge(Bridge {
-        name: "br0".parse().unwrap(),
-        gateway: Gateway::Default,
-        host_absent: model::Absence::default(),
-        force_address: false,
-        hairpin: false,
-        promiscuous: false,
-        port: model::BridgePort::default(),
-    })
+    doubles::bridge("br0", Gateway::Default)
 }
 
 fn links() -> Vec<String> {

@@ -25,8 +25,7 @@ fn led(mut attachment: Attachment, network: &str, ifname: &str, families: &[Fami
 }
 
 fn with(mut attachment: Attachment, address: &str) -> Attachment {
-    let held =
-        InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };
+    let held = doubles::address(address);
     attachment.addresses.push(held);
     attachment
 }

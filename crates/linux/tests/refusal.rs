@@ -132,8 +132,7 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
         promiscuous: false,
         port: model::BridgePort::default(),
     });
-    let address =
-        InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };
+    let address = doubles::address(address);
     Attachment {
         sandbox: Some(sandbox.clone()),
         wiring: Wiring {
@@ -144,11 +143,7 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
         },
         addresses: vec![address],
         ..Attachment::new(
-            AttachmentId {
-                network: "front".parse().unwrap(),
-                container: container.parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            doubles::attachment_id("front", container),
             Layer::Link,
             Runtime::Cni,
             Timestamp(0),

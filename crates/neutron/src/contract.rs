@@ -212,9 +212,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::{
-        AttachmentId, Layer, Link, NeutronLink, Phase, PortSpec, Process, Runtime, Timestamp,
-    };
+    use model::{Layer, Link, NeutronLink, Phase, PortSpec, Process, Runtime, Timestamp};
 
     use super::*;
 
@@ -234,11 +232,7 @@ mod tests {
     #[test]
     fn a_port_keeps_the_id_by_which_it_is_known() {
         let container = "286eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";
-        let id = AttachmentId {
-            network: "front".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        };
+        let id = doubles::attachment_id("front", container);
         let phase = Phase::Attaching { by: Process { pid: 1, start: 1 } };
         let mut made = Attachment::new(id, Layer::Link, Runtime::Podman, Timestamp(0), phase);
         let own = device_id(&made);

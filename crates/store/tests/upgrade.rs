@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use model::{
-    Attachment, AttachmentId, GatewayRole, GatewayState, Layer, LinkKind, Phase, Process, Runtime,
-    SandboxRecord, Stage, Timestamp,
+    Attachment, GatewayRole, GatewayState, Layer, LinkKind, Phase, Process, Runtime, SandboxRecord,
+    Stage, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -19,11 +19,7 @@ fn older(mut record: Value, names: &[(&str, &str)]) -> Value {
 
 #[test]
 fn an_attachment() {
-    let id = AttachmentId {
-        network: "front".parse().unwrap(),
-        container: "web".parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-    };
+    let id = doubles::attachment_id("front", "web");
     let phase = Phase::Attaching { by: Process { pid: 1, start: 2 } };
     let mut record = Attachment::new(id, Layer::Link, Runtime::Spoke, Timestamp(1), phase);
     record.spec = Some(record.spec());

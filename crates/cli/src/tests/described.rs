@@ -1,6 +1,6 @@
 //! Networks that Podman's and CNI's files describe, and no container has been on.
 
-use model::{Alias, Handoff, Publisher, Runtime};
+use model::{Alias, Handoff, Runtime};
 
 use super::*;
 
@@ -52,16 +52,10 @@ fn a_described_network_is_joined_as_its_file_has_it() {
 /// What Docker calls a network.
 fn dockers(network: &Network, title: &str) -> Alias {
     Alias {
-        id: "0123".parse().unwrap(),
-        network: network.name.clone(),
-        runtime: Runtime::Docker,
         since: Timestamp(NOW),
         title: title.parse().ok(),
-        publisher: Publisher::Spoke,
         handoff: Handoff::Caller,
-        publish_on: None,
-        lister: None,
-        prefix: None,
+        ..doubles::alias("0123", network)
     }
 }
 

@@ -100,8 +100,6 @@ fn a_network_says_who_reaches_its_ports() {
 
 fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::Alias {
     model::Alias {
-        id: "0123456789abcdef".parse().unwrap(),
-        network: network.name.clone(),
         runtime: match publisher {
             model::Publisher::Runtime => model::Runtime::Docker,
             _ => model::Runtime::Spoke,
@@ -110,9 +108,7 @@ fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::
         title: Some(title.parse().unwrap()),
         publisher,
         handoff: model::Handoff::Caller,
-        publish_on: None,
-        lister: None,
-        prefix: None,
+        ..doubles::alias("0123456789abcdef", network)
     }
 }
 

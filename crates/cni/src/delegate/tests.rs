@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use engine::Members;
 use engine::port::{Granted, Ipam};
 use model::{
-    Attachment, AttachmentId, ForeignIpam, Layer, Network, Order, Phase, Pool, PoolId, Process,
-    Range, Runtime, Space, Timestamp, Wiring,
+    Attachment, ForeignIpam, Layer, Network, Order, Phase, Pool, PoolId, Process, Range, Runtime,
+    Space, Timestamp, Wiring,
 };
 
 use super::Delegates;
@@ -29,11 +29,7 @@ fn attachment(container: &str, ipam: model::Ipam, addresses: &[&str]) -> Attachm
         ipam,
         leases: addresses.iter().map(|a| pool.lease(a.parse().unwrap()).unwrap()).collect(),
         ..Attachment::new(
-            AttachmentId {
-                network: "n".parse().unwrap(),
-                container: container.parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            doubles::attachment_id("n", container),
             Layer::Link,
             Runtime::Cni,
             Timestamp(0),

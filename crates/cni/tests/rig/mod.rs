@@ -5,15 +5,15 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use cni::wire::Environment;
 use cni::{Context, Delegates, NamespaceKind, Namespaces, Output, Plugin};
+use doubles::OneProcess;
 use engine::Engine;
-use engine::port::{Driver, Host, HostDataplane, Offer, Presence, Stray};
+use engine::port::{Driver, Offer, Presence};
 use model::{
     Attached, Attachment, Backend, Dns, Error, IfName, Interface, InterfaceAddress,
-    InterfaceNamespace, IpNet, LinkKind, Mac, Network, Process, Result, Timestamp,
+    InterfaceNamespace, IpNet, LinkKind, Mac, Network, Result, Timestamp,
 };
 use serde_json::{Value, json};
 use store::Memory;
@@ -114,37 +114,10 @@ impl Driver for Recorder {
     }
 }
 
-impl HostDataplane for Recorder {
-    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
-    }
+doubles::no_strays!(Recorder);
 
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// One living process, at the dawn of time.
-pub struct Me;
-
-impl Host for Me {
-    fn me(&self) -> Process {
-        Process { pid: 1, start: 1 }
-    }
-    fn now(&self) -> Timestamp {
-        Timestamp(0)
-    }
-    fn is_running(&self, _: &Process) -> bool {
-        true
-    }
-    fn occupied(&self) -> model::Result<Vec<engine::port::Occupied>> {
-        Ok(Vec::new())
-    }
-
-    fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
-        false
-    }
-}
+/// At the dawn of time.
+pub const ME: OneProcess = OneProcess(Timestamp(0));
 
 /// `/ns/own` is ours, everything else in `/ns` is another one.
 pub struct Spaces;
@@ -179,7 +152,7 @@ impl Rig {
             let found = variables.iter().rev().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         });
-        let (delegates, me) = (Delegates::new(), Me);
+        let (delegates, me) = (Delegates::new(), ME);
         let engine = Engine::new(&self.store, &self.driver, &delegates, &me);
         let allowlist = self.root.path().join("allowlist.conf");
         let context = Context {
@@ -195,7 +168,7 @@ impl Rig {
 
     /// Works with the engine that the plugins work with.
     pub fn engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
-        let (delegates, me) = (Delegates::new(), Me);
+        let (delegates, me) = (Delegates::new(), ME);
         work(&Engine::new(&self.store, &self.driver, &delegates, &me))
     }
 

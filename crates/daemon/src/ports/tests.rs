@@ -8,11 +8,7 @@ use super::*;
 const NOW: Timestamp = Timestamp(1_000);
 
 fn id(container: &str) -> AttachmentId {
-    AttachmentId {
-        network: "front".parse().unwrap(),
-        container: container.parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-    }
+    doubles::attachment_id("front", container)
 }
 
 fn change(container: &str, runtime: Runtime, since: u64) -> Changed {

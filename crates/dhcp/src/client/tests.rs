@@ -1,4 +1,4 @@
-use model::{AttachmentId, Dhcp};
+use model::Dhcp;
 use proptest::prelude::*;
 
 use super::*;
@@ -8,11 +8,7 @@ const OTHER: Mac = Mac::new([2, 0, 0, 0, 0, 9]);
 
 fn subject() -> Subject {
     Subject {
-        id: AttachmentId {
-            network: "lan".parse().unwrap(),
-            container: "c1".parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
+        id: doubles::attachment_id("lan", "c1"),
         netns: "/nowhere".into(),
         mac: None,
         client: b"\0c1/lan/eth0".to_vec(),

@@ -163,11 +163,7 @@ impl Bed {
     /// A client of this name on the container's link, of which there is only one.
     pub(crate) fn subject(&self, container: &str) -> Subject {
         Subject {
-            id: AttachmentId {
-                network: "lan".parse().unwrap(),
-                container: container.parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            id: doubles::attachment_id("lan", container),
             netns: self.container.namespace(),
             mac: None,
             client: format!("\0{container}/lan/eth0").into_bytes(),

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
-use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Occupied, Presence, Stray};
-use engine::{Engine, Members};
+use doubles::BookOnly;
+use engine::Engine;
+use engine::port::{Driver, Host, Occupied, Presence};
 use libnetwork::{Answer, Method, Request, Scope};
 use model::*;
 use serde_json::Value;
@@ -142,39 +143,7 @@ impl Driver for World {
     }
 }
 
-impl HostDataplane for World {
-    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
-    }
-
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// Only the book allocates addresses here.
-struct Alone;
-
-impl Ipam for Alone {
-    fn lease(&self, _: &Attachment) -> Result<Granted> {
-        Ok(Granted::Chosen)
-    }
-    fn release(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-    fn check(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
-        Ok(())
-    }
-    fn status(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-    fn remove(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-}
+doubles::no_strays!(World);
 
 impl Host for World {
     fn me(&self) -> Process {
@@ -224,7 +193,7 @@ impl Backstage for Stage {
 
 impl World {
     pub(crate) fn engine(&self) -> Engine<'_> {
-        Engine::new(&self.store, self, &Alone, self)
+        Engine::new(&self.store, self, &BookOnly, self)
     }
 
     /// A plugin as a process that just started has it.

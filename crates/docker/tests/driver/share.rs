@@ -278,19 +278,9 @@ fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
     let engine = world.engine();
     let network = engine.records.networks().unwrap().remove(0);
     let pod = Request {
-        labels: model::Labels::default(),
         layer: Layer::Address,
-        container: "pod-of-cni".parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-        names: Vec::new(),
-        dns: model::Dns::default(),
-        owner: None,
-        sandbox: None,
         wiring: Wiring::default(),
-        ipam: network.ipam.clone(),
-        wanted: Vec::new(),
-        addresses: Vec::new(),
-        network: network.clone(),
+        ..doubles::request(&network, "pod-of-cni")
     };
     let joined = engine.attachments.attach(&pod).unwrap();
     assert_eq!(joined.leases[0].address.to_string(), "172.18.128.1/16");

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use docker::driver::{Backstage, Sandboxes, Within};
 use docker::reconcile::{Notice, Settings, run};
-use engine::port::{Granted, Host, Ipam, Occupied};
-use engine::{Engine, Members};
+use doubles::{BookOnly, OneProcess};
+use engine::Engine;
 use model::*;
 use serde_json::{Value, json};
 
@@ -27,48 +27,7 @@ struct Later {
     seen: Sender<Vec<docker::api::Network>>,
 }
 
-struct Hour;
-
-struct NoIpam;
-
-impl Host for Hour {
-    fn me(&self) -> Process {
-        Process { pid: 1, start: 1 }
-    }
-    fn now(&self) -> Timestamp {
-        Timestamp(4_600)
-    }
-    fn is_running(&self, _: &Process) -> bool {
-        true
-    }
-    fn occupied(&self) -> Result<Vec<Occupied>> {
-        Ok(Vec::new())
-    }
-    fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
-        true
-    }
-}
-
-impl Ipam for NoIpam {
-    fn lease(&self, _: &Attachment) -> Result<Granted> {
-        Ok(Granted::Chosen)
-    }
-    fn release(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-    fn check(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
-        Ok(())
-    }
-    fn status(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-    fn remove(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-}
+const HOUR: OneProcess = OneProcess(Timestamp(4_600));
 
 impl Sandboxes for Later {
     fn inspect(&self, _: &Path) -> Result<Option<Within>> {
@@ -78,10 +37,10 @@ impl Sandboxes for Later {
 
 impl Backstage for Later {
     fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T> {
-        work(&Engine::new(&self.world.store, &*self.world, &NoIpam, &Hour))
+        work(&Engine::new(&self.world.store, &*self.world, &BookOnly, &HOUR))
     }
     fn now(&self) -> Timestamp {
-        Hour.now()
+        HOUR.0
     }
     fn see(&self, networks: &[docker::api::Network]) {
         let _ = self.seen.send(networks.to_vec());

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use engine::port::{
-    Described, Driver, Granted, Host, HostDataplane, Ipam as IpamPort, Offer, Presence, Stray,
-};
-use engine::{Engine, Members, Request};
+use engine::port::{Described, Driver, Granted, Host, Ipam as IpamPort, Offer, Presence};
+use engine::{Engine, Members};
 use model::*;
 use store::Memory;
+
+pub(crate) use doubles::{network, pool, request};
 
 #[derive(Default)]
 pub(crate) struct Dataplane {
@@ -94,15 +94,7 @@ impl Driver for Dataplane {
     }
 }
 
-impl HostDataplane for Dataplane {
-    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
-    }
-
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        Ok(())
-    }
-}
+doubles::no_strays!(Dataplane);
 
 /// A directory in which another program holds some addresses.
 #[derive(Default)]
@@ -228,40 +220,6 @@ impl World {
 
     pub(crate) fn engine(&self) -> Engine<'_> {
         Engine::new(&self.store, &self.dataplane, &self.directory, &self.machine)
-    }
-}
-
-pub(crate) fn pool(network: &str, subnet: &str, order: Order) -> Pool {
-    let subnet: IpNet = subnet.parse().unwrap();
-    let hosts: Vec<IpAddr> = subnet.hosts().collect();
-    let range = Range::new(subnet, hosts[0], hosts[hosts.len() - 1], Some(hosts[0])).unwrap();
-    Pool {
-        id: PoolId { network: network.parse().unwrap(), index: 0 },
-        space: Space::Host,
-        ranges: vec![range],
-        order,
-    }
-}
-
-pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
-    Network::new(name.parse().unwrap(), Runtime::Cni, Timestamp(0), Wiring::default(), ipam)
-}
-
-pub(crate) fn request(network: &Network, container: &str) -> Request {
-    Request {
-        labels: model::Labels::default(),
-        network: network.clone(),
-        layer: Layer::Link,
-        container: container.parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-        names: Vec::new(),
-        dns: model::Dns::default(),
-        owner: None,
-        sandbox: None,
-        wiring: network.wiring.clone(),
-        ipam: network.ipam.clone(),
-        wanted: Vec::new(),
-        addresses: Vec::new(),
     }
 }
 

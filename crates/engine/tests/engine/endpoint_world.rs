@@ -17,6 +17,7 @@ use store::Memory;
 use super::common::{Directory, network, pool, request};
 use super::published::{elements, label};
 pub(crate) use super::published::{map, open, publishing};
+pub(crate) use doubles::alias;
 
 /// What is in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -414,17 +415,8 @@ pub(crate) fn docker(name: &str, v4: &str, v6: &str) -> Network {
     pools.push(second);
     let mut made = network(name, Ipam::Book { pools });
     made.runtime = Runtime::Docker;
-    let name = format!("br-{name:.8}").parse().unwrap();
-    let bridge = Bridge {
-        name,
-        gateway: Gateway::Address,
-        host_absent: model::Absence::default(),
-        force_address: false,
-        hairpin: false,
-        promiscuous: false,
-        port: model::BridgePort::default(),
-    };
-    let kind = LinkKind::Bridge(bridge);
+    let name = format!("br-{name:.8}");
+    let kind = doubles::bridge(&name, Gateway::Address);
     made.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
     made
 }
@@ -435,21 +427,6 @@ pub(crate) fn front() -> Network {
 
 pub(crate) fn id(text: &str) -> AliasId {
     text.parse().unwrap()
-}
-
-pub(crate) fn alias(text: &str, network: &Network) -> Alias {
-    Alias {
-        id: id(text),
-        network: network.name.clone(),
-        runtime: Runtime::Docker,
-        since: Timestamp(0),
-        title: None,
-        publisher: Publisher::Spoke,
-        handoff: Handoff::Finish,
-        publish_on: None,
-        lister: None,
-        prefix: None,
-    }
 }
 
 /// What Docker's CreateEndpoint asks for with our addresses.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use engine::port::{Driver, HostDataplane, Key, Metered, Prefix, Presence, Store, Stray};
+use engine::port::{Driver, Key, Metered, Prefix, Presence, Store};
 use engine::{AtOnce, Engine, Mode, Noting, Request};
 use model::*;
 
@@ -103,15 +103,7 @@ impl Driver for Metering<'_> {
     }
 }
 
-impl HostDataplane for Metering<'_> {
-    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
-    }
-
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        Ok(())
-    }
-}
+doubles::no_strays!(Metering<'_>);
 
 /// The container `web`, under this id of its runtime.
 fn web(container: &str) -> Request {

@@ -210,11 +210,7 @@ fn a_list_that_could_not_begin_takes_nothing_of_another_one() {
     ];
     for (layer, wiring) in plain {
         let work = |name: &str, reported: &[&str]| {
-            let held = |address: &&str| InterfaceAddress {
-                address: address.parse().unwrap(),
-                gateway: None,
-                interface: None,
-            };
+            let held = |address: &&str| doubles::address(address);
             let plain = request(&network(name, Ipam::None), "a");
             let sandbox = Some(Sandbox { path: "/run/netns/a".into(), inode: 7 });
             let addresses = reported.iter().map(held).collect();

@@ -1,8 +1,8 @@
 //! The plans, without a kernel.
 
 use model::{
-    Attachment, AttachmentId, Backend, Family, Firewall, IngressPolicy, InterfaceAddress, Layer,
-    Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime, Timestamp,
+    Attachment, Backend, Family, Firewall, IngressPolicy, Layer, Masquerade, Phase, PortMap,
+    Process, Protocol, Publish, Runtime, Timestamp,
 };
 
 use super::change;
@@ -11,19 +11,11 @@ use super::saved::Saved;
 use super::{Part, rules};
 
 fn attachment(addresses: &[&str]) -> Attachment {
-    let held = |net: &&str| InterfaceAddress {
-        address: net.parse().unwrap(),
-        gateway: None,
-        interface: None,
-    };
+    let held = |net: &&str| doubles::address(net);
     Attachment {
         addresses: addresses.iter().map(held).collect(),
         ..Attachment::new(
-            AttachmentId {
-                network: "net1".parse().unwrap(),
-                container: "cont1".parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            doubles::attachment_id("net1", "cont1"),
             Layer::Link,
             Runtime::Cni,
             Timestamp(0),

@@ -1,8 +1,7 @@
 //! Which addresses are announced, and with which hardware address.
 
 use model::{
-    AttachmentId, Bridge, BridgePort, Gateway, InterfaceAddress, Layer, Link, LinkKind, Phase,
-    Runtime, Timestamp, Wiring,
+    Bridge, BridgePort, Gateway, Layer, Link, LinkKind, Phase, Runtime, Timestamp, Wiring,
 };
 
 use super::*;
@@ -21,16 +20,8 @@ fn attachment(mac: Option<Mac>, addresses: &[&str]) -> Attachment {
         port: BridgePort::default(),
     };
     let link = Link { kind: LinkKind::Bridge(bridge), name: None, mac, mtu: None };
-    let id = AttachmentId {
-        network: "net".parse().unwrap(),
-        container: "web".parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-    };
-    let held = addresses.iter().map(|net| InterfaceAddress {
-        address: net.parse().unwrap(),
-        gateway: None,
-        interface: None,
-    });
+    let id = doubles::attachment_id("net", "web");
+    let held = addresses.iter().map(|net| doubles::address(net));
     Attachment {
         wiring: Wiring { link: Some(link), ..Wiring::default() },
         addresses: held.collect(),

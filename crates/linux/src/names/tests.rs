@@ -1,10 +1,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use model::{
-    AttachmentId, Dns, Error, GatewayRole, InterfaceAddress, Layer, Phase, Process, Runtime,
-    Sandbox, Timestamp,
-};
+use model::{Dns, Error, GatewayRole, Layer, Phase, Process, Runtime, Sandbox, Timestamp};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -39,20 +36,12 @@ impl Host {
             fs::write(&path, "").unwrap();
         }
         let inode = fs::metadata(&path).unwrap().ino();
-        let id = AttachmentId {
-            network: network.parse().unwrap(),
-            container: name.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        };
+        let id = doubles::attachment_id(network, name);
         let phase = Phase::Attaching { by: Process { pid: 1, start: 1 } };
         Attachment {
             sandbox: Some(Sandbox { path, inode }),
             gateway_role: Some(GatewayRole::default()),
-            addresses: vec![InterfaceAddress {
-                address: address.parse().unwrap(),
-                gateway: None,
-                interface: None,
-            }],
+            addresses: vec![doubles::address(address)],
             ..Attachment::new(id, Layer::Link, Runtime::Spoke, Timestamp(0), phase)
         }
     }

@@ -1,8 +1,8 @@
 //! What is planned, as tables: one line a step.
 
 use model::{
-    Attachment, AttachmentId, Bridge, Gateway, Ipam, Layer, Link, LinkKind, Mtu, Phase, Process,
-    Ptp, Runtime, Timestamp, Wiring,
+    Attachment, Bridge, Gateway, Ipam, Layer, Link, LinkKind, Mtu, Phase, Process, Ptp, Runtime,
+    Timestamp, Wiring,
 };
 
 use super::*;
@@ -28,11 +28,7 @@ fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
         addresses,
         sandbox: Some(model::Sandbox { path: "/run/netns/web".into(), inode: 1 }),
         ..Attachment::new(
-            AttachmentId {
-                network: "front".parse().unwrap(),
-                container: "web".parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            doubles::attachment_id("front", "web"),
             Layer::Link,
             Runtime::Cni,
             Timestamp(0),
@@ -42,15 +38,7 @@ fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
 }
 
 fn bridge(gateway: Gateway) -> LinkKind {
-    LinkKind::Bridge(Bridge {
-        name: "cni0".parse().unwrap(),
-        gateway,
-        force_address: false,
-        hairpin: false,
-        host_absent: model::Absence::default(),
-        promiscuous: false,
-        port: model::BridgePort::default(),
-    })
+    doubles::bridge("cni0", gateway)
 }
 
 fn there(addresses: &[&str]) -> Facts {

@@ -116,19 +116,14 @@ pub(crate) fn attachment(
     address: &str,
     sandbox: &Sandbox,
 ) -> Attachment {
-    let address =
-        InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };
+    let address = doubles::address(address);
     let Network { wiring, .. } = network(kind);
     Attachment {
         sandbox: Some(sandbox.clone()),
         wiring: Wiring { masquerade: Some(Masquerade::new(Backend::Nftables)), ..wiring },
         addresses: vec![address],
         ..Attachment::new(
-            AttachmentId {
-                network: "front".parse().unwrap(),
-                container: container.parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            doubles::attachment_id("front", container),
             Layer::Link,
             Runtime::Cni,
             Timestamp(0),
@@ -138,15 +133,7 @@ pub(crate) fn attachment(
 }
 
 pub(crate) fn bridge() -> LinkKind {
-    LinkKind::Bridge(Bridge {
-        name: "br0".parse().unwrap(),
-        gateway: Gateway::Default,
-        host_absent: model::Absence::default(),
-        force_address: false,
-        hairpin: false,
-        promiscuous: false,
-        port: model::BridgePort::default(),
-    })
+    doubles::bridge("br0", Gateway::Default)
 }
 
 pub(crate) fn network(kind: LinkKind) -> Network {

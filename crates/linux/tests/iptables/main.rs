@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use linux::iptables::{Iptables, Variant};
 use model::{
-    Attachment, AttachmentId, Backend, Firewall, IngressPolicy, InterfaceAddress, Layer,
-    Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime, Timestamp,
+    Attachment, Backend, Firewall, IngressPolicy, Layer, Masquerade, Phase, PortMap, Process,
+    Protocol, Publish, Runtime, Timestamp,
 };
 
 const CASE: &str = "IPTABLES_TEST_CASE";
@@ -115,19 +115,11 @@ fn flush(variant: &str) {
 }
 
 fn attachment(container: &str, addresses: &[&str]) -> Attachment {
-    let held = |net: &&str| InterfaceAddress {
-        address: net.parse().unwrap(),
-        gateway: None,
-        interface: None,
-    };
+    let held = |net: &&str| doubles::address(net);
     Attachment {
         addresses: addresses.iter().map(held).collect(),
         ..Attachment::new(
-            AttachmentId {
-                network: "net1".parse().unwrap(),
-                container: container.parse().unwrap(),
-                ifname: "eth0".parse().unwrap(),
-            },
+            doubles::attachment_id("net1", container),
             Layer::Link,
             Runtime::Cni,
             Timestamp(0),

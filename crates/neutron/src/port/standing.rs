@@ -178,7 +178,7 @@ pub(super) fn in_use(port: &PortResource, why: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use model::{AttachmentId, Layer, Phase, Process, Runtime, Timestamp};
+    use model::{Layer, Phase, Process, Runtime, Timestamp};
     use serde_json::{Value, json};
 
     use super::*;
@@ -186,11 +186,7 @@ mod tests {
     const OTHER: &str = "386eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";
 
     fn judged(changes: Value) -> Standing {
-        let id = AttachmentId {
-            network: "front".parse().unwrap(),
-            container: "c".parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        };
+        let id = doubles::attachment_id("front", "c");
         let phase = Phase::Attaching { by: Process { pid: 1, start: 1 } };
         let asked = Attachment::new(id, Layer::Link, Runtime::Cni, Timestamp(0), phase);
         let mut body = json!({

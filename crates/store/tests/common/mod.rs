@@ -21,11 +21,7 @@ pub(crate) fn embedded(directory: &Path, boot: &str) -> Embedded {
 }
 
 pub(crate) fn id(network: &str, container: &str) -> AttachmentId {
-    AttachmentId {
-        network: network.parse().unwrap(),
-        container: container.parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-    }
+    doubles::attachment_id(network, container)
 }
 
 pub(crate) fn lease_key(address: &str) -> Key {

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::names::Holder;
-use model::{AttachmentId, Protocol, Timestamp};
+use model::{Protocol, Timestamp};
 
 use super::room::{MOST, MOST_OF_ONE};
 use super::*;
@@ -21,11 +21,7 @@ fn opening(source: u8, number: usize) -> Opening {
 }
 
 fn holder(container: &str, since: u64) -> Holder {
-    let id = AttachmentId {
-        network: "net".parse().unwrap(),
-        container: container.parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-    };
+    let id = doubles::attachment_id("net", container);
     Holder { id, since: Timestamp(since) }
 }
 

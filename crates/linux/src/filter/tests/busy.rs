@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::{AttachmentId, DomainName, Fence, IfName, Protocol};
+use model::{DomainName, Fence, IfName, Protocol};
 use netlink::{Socket, nft};
 
 use super::space::Space;
@@ -21,11 +21,7 @@ fn fenced(bridge: &str, rules: &str) -> Fenced {
 }
 
 fn own(bridge: &IfName, rules: &str) -> Own {
-    let id = AttachmentId {
-        network: "a".parse().unwrap(),
-        container: "c".parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-    };
+    let id = doubles::attachment_id("a", "c");
     let sources = vec!["10.1.2.7".parse().unwrap()];
     let gateways = vec!["10.1.2.1/24".parse().unwrap()];
     let (fence, near) = (rules.parse().unwrap(), Vec::new());

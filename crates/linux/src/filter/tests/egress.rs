@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use model::{AttachmentId, Fence, Moment, Protocol};
+use model::{Fence, Moment, Protocol};
 use netlink::{Socket, nft};
 
 use super::space::Space;
@@ -202,11 +202,7 @@ fn flows_that_go_on_stay_known() {
     };
     // The rules of one container name things as its network's do.
     let own = Own {
-        id: AttachmentId {
-            network: "a".parse().unwrap(),
-            container: "c".parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
+        id: doubles::attachment_id("a", "c"),
         bridge: one.bridge.clone(),
         sender: None,
         sources: vec!["10.1.2.5".parse().unwrap()],
