@@ -1,6 +1,5 @@
 //! `spoke doctor`: what is wrong with this host for containers, and the command that repairs it.
 
-pub(super) mod check;
 mod cluster;
 mod filter;
 mod host;
@@ -17,12 +16,12 @@ use ::host::facts::HostFacts;
 use engine::Mode;
 use model::{Attachment, Network, Result};
 
+use super::check::{Check, Status};
 use super::view::FindingView;
 use super::{events, findings, install, stock};
 use crate::answer::{Answer, FOUND};
 use crate::context::HostContext;
 use crate::output::{Output, render};
-use check::{Check, Status};
 
 /// The usual directories of plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];

@@ -4,6 +4,7 @@
 mod answer;
 mod args;
 mod backup;
+mod check;
 mod claims;
 mod cni;
 mod container;

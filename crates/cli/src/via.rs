@@ -5,7 +5,7 @@ use model::{Attachment, Family, Network};
 use netlink::{Socket, sysctl};
 use serde::Serialize;
 
-use super::doctor::check::Check;
+use super::check::Check;
 
 /// The way out of a network, where it has one of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

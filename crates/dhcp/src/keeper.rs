@@ -5,7 +5,6 @@ mod task;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,20 +13,10 @@ use model::{AttachmentId, Error, Ipv4Net, NetworkName, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::write;
 
-use crate::{Lease, LeaseStore, Pace, Subject, Terms};
+use crate::{ContainerLocator, Lease, LeaseStore, Pace, Subject, Terms};
 
 /// The stack of the thread, in bytes; only what it uses is allocated.
 const STACK: usize = 512 << 10;
-
-/// Where containers are, for a link that was moved since its lease was asked for.
-pub trait ContainerLocator: Send {
-    /// The path of the namespace of the attachment's container; `None` if it is unknown.
-    fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf>;
-
-    /// Whether a link in the host's namespace that has this group (`IFLA_GROUP`) may be the
-    /// attachment's. Others are left alone.
-    fn is_link_of(&self, id: &AttachmentId, group: u32) -> bool;
-}
 
 /// A change of a lease without a call.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,6 +11,7 @@ pub mod guest;
 mod keeper;
 mod lease_store;
 mod link;
+mod locator;
 pub mod packet;
 mod time;
 
@@ -20,8 +21,9 @@ use model::{AttachmentId, Dhcp, Mac};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, Heading, Pace, Step};
-pub use keeper::{ContainerLocator, Keeper, News};
+pub use keeper::{Keeper, News};
 pub use lease_store::{Lease, LeaseStore, Leases};
+pub use locator::ContainerLocator;
 pub use packet::Terms;
 pub use time::Time;
 

@@ -10,7 +10,7 @@ use netlink::packet::{EVERYBODY, Kind, PacketSocket};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Existing, Link, Links, Netns, NewAddress, Route, Socket};
 
-use crate::keeper::ContainerLocator;
+use crate::locator::ContainerLocator;
 use crate::packet::{CLIENT, LONGEST, Message, SERVER, Terms, unwrap, wrap};
 use crate::{Heading, Subject};
 

@@ -15,4 +15,5 @@ pub use driver::{Driver, HostDataplane, Metered, Near, Note, Presence, Still, St
 pub use host::{AttachmentLock, Described, Host, Occupied};
 pub use ipam::{Granted, Ipam, Offer};
 pub use outline::Outline;
+pub(crate) use outline::spans;
 pub use store::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

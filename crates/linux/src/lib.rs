@@ -17,6 +17,7 @@ pub mod iptables;
 mod life;
 mod link;
 mod listener;
+mod loopback;
 pub mod meter;
 mod moved;
 mod mtu;

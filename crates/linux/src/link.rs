@@ -10,8 +10,8 @@ use crate::apply::Hands;
 use crate::device;
 use crate::facts::{self, GatheredFacts};
 use crate::identity::{GROUP, Identity, shim_link};
-use crate::plan::{self, Plan, Step};
-use crate::{external, ready, shared};
+use crate::plan::{self, Plan};
+use crate::{external, loopback, ready, shared};
 
 /// The state of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ pub(crate) fn remove(
     let Some(link) = &attachment.wiring.link else { return delete(&[]) };
     match &link.kind {
         LinkKind::Loopback => match sandbox {
-            Some(sandbox) => loopback_down(sandbox),
+            Some(sandbox) => loopback::down(sandbox),
             None => Ok(()),
         },
         LinkKind::Plug(plug) => {
@@ -199,19 +199,6 @@ pub(crate) fn remove(
         kind if kind.traits().form == Form::Foreign => delete(&[]),
         kind => remove_single(attachment, kind, sandbox, delete),
     }
-}
-
-/// Sets the sandbox's own loopback device up.
-pub(crate) fn loopback_up(sandbox: &Netns) -> Result<()> {
-    loopback(sandbox, Step::Up("lo".parse()?))
-}
-
-fn loopback_down(sandbox: &Netns) -> Result<()> {
-    loopback(sandbox, Step::Down("lo".parse()?))
-}
-
-fn loopback(sandbox: &Netns, step: Step) -> Result<()> {
-    sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&[step]))?
 }
 
 /// It is in the host as long as it waits for its runtime, or after that gave it back; else in the

@@ -4,7 +4,7 @@
 use model::{Attached, Attachment, Bandwidth, Error, IfName, Result};
 use netlink::{Netns, Socket};
 
-use crate::{link, plan, rate, source_routing, vrf};
+use crate::{loopback, plan, rate, source_routing, vrf};
 
 /// Makes what the wiring has, and completes the result.
 pub(crate) fn make(
@@ -16,7 +16,7 @@ pub(crate) fn make(
     // A sandbox that Spoke itself connects has no runtime that would do it. It stays up when the
     // attachment goes, as in libnetwork: processes may use it.
     if let (Some(_), Some(sandbox)) = (&attachment.gateway_role, sandbox) {
-        link::loopback_up(sandbox)?;
+        loopback::up(sandbox)?;
     }
     if let Some(wanted) = &wiring.vrf {
         vrf::join(wanted, plan::device(attachment), needed(attachment, sandbox)?)?;

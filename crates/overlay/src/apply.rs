@@ -1,27 +1,16 @@
 //! Makes the kernel's state what it should be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Error, IfName, Mac, Mtu, PublicKey, Result};
+use model::{Error, IfName, Mtu, Result};
 use netlink::wire::Batch;
-use netlink::{At, Change, Link, Links, NewVxlan, Socket, sysctl};
+use netlink::{At, Change, Link, Links, NewVxlan, Socket};
 
+use crate::kernel_device::{delete, rename, underlay_mtu};
+use crate::outcome::Outcome;
 use crate::tunnel::{self, Ways};
 use crate::{Guard, Overlay, OverlayNetwork, RouteFilter, entries, guard, identity, overhead};
-
-/// What was done.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// How many devices, entries and rules were changed.
-    pub changed: usize,
-    /// What could not be done, each on a network of its own.
-    pub failures: Vec<Error>,
-    /// The public keys of this host's tunnels, by turn.
-    pub keys: BTreeMap<u32, PublicKey>,
-    /// The hosts that have agreed with this one on keys, by turn.
-    pub known: BTreeMap<u32, BTreeSet<IpAddr>>,
-}
 
 impl Overlay {
     /// What takes packets from members only, where this host has a network.
@@ -193,43 +182,10 @@ fn is_as_wanted(link: &Link, mark: &str, bridge: &Link, network: &OverlayNetwork
         && link.flags.is_up()
 }
 
-/// Gives the bridge the hardware address that it has on this host only, and tells its containers.
-pub(crate) fn rename(
-    (name, mac): (&IfName, Mac),
-    bridge: &Link,
-    socket: &mut Socket,
-) -> Result<()> {
-    sysctl::ensure(format!("net/ipv4/conf/{name}/arp_notify"), "1")?;
-    let mut batch = Batch::new();
-    batch.change_link(At::Index(bridge.index), &[Change::Mac(mac)]);
-    socket.send(&mut batch)?.into_result()
-}
-
-/// The MTU of the device that has this address, in bytes.
-///
-/// # Errors
-/// `NotFound` where no device has it.
-pub fn underlay_mtu(local: IpAddr, socket: &mut Socket) -> Result<u32> {
-    let held = socket.addresses(None)?;
-    let holder = held.iter().find(|held| held.address.addr() == local);
-    let link = match holder {
-        Some(held) => socket.link(At::Index(held.link))?,
-        None => None,
-    };
-    link.map(|link| link.mtu)
-        .ok_or_else(|| Error::not_found(format!("no device of this host has the address {local}")))
-}
-
 impl Overlay {
     /// The largest MTU of networks between hosts with such addresses as `local`, whose device has the MTU `underlay`;
     /// none where that is too small.
     pub fn mtu_within((local, underlay): (IpAddr, u32), encrypted: bool) -> Option<Mtu> {
         Mtu::new(underlay.checked_sub(overhead(local, encrypted))?)
     }
-}
-
-pub(crate) fn delete(socket: &mut Socket, link: &Link) -> Result<()> {
-    let mut batch = Batch::new();
-    batch.delete_link(At::Index(link.index));
-    socket.send(&mut batch)?.except(netlink::Errno::NODEV).into_result()
 }

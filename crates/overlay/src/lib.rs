@@ -17,6 +17,8 @@ mod apply;
 mod entries;
 mod guard;
 mod identity;
+mod kernel_device;
+mod outcome;
 mod route;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -28,10 +30,11 @@ use std::net::IpAddr;
 
 use model::{IfName, IpNet, Mac, Mtu, NetworkName, Vni};
 
-pub use apply::{Outcome, underlay_mtu};
 pub use guard::{Guard, is_guard};
 pub use identity::{device, gateway_mac};
+pub use kernel_device::underlay_mtu;
 pub use netlink::wireguard::PrivateKey;
+pub use outcome::Outcome;
 pub use route::{RouteFilter, RoutedNetwork, Routes, Underlay, underlay};
 pub use tunnel::{TUNNEL_OVERHEAD, Tunnel, refuse_clear};
 

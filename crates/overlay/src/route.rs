@@ -21,7 +21,7 @@ pub use filter::RouteFilter;
 pub(crate) use filter::is_ours;
 pub use link::{Underlay, underlay};
 
-use crate::apply::Outcome;
+use crate::outcome::Outcome;
 
 /// So many changes are sent at a time.
 const CHUNK: usize = 256;
@@ -236,7 +236,7 @@ impl RoutedNetwork {
         }
         let mut changed = 0;
         if bridge.mac != Some(self.mac) {
-            crate::apply::rename((&self.bridge, self.mac), &bridge, socket)?;
+            crate::kernel_device::rename((&self.bridge, self.mac), &bridge, socket)?;
             changed += 1;
         }
         changed += self.answer(&bridge, socket)?;

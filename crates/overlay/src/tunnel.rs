@@ -12,7 +12,7 @@ use netlink::wire::Batch;
 use netlink::wireguard::{Device, PeerChange, PrivateKey, WireGuard};
 use netlink::{At, Change, Link, Links, NewAddress, Socket, sysctl};
 
-use crate::apply::{delete, underlay_mtu};
+use crate::kernel_device::{delete, underlay_mtu};
 
 /// What WireGuard puts around a packet on IPv4, in bytes: its header and authentication, UDP, IP.
 pub const TUNNEL_OVERHEAD: u32 = 32 + 8 + 20;

@@ -8,9 +8,9 @@ use model::{
 use serde_json::{Value, json};
 use spec::{KindSpec, NetworkSpec, Source};
 
+use crate::context::Context;
 use crate::describe::gateway_of;
 use crate::option::Spec;
-use crate::verb::Context;
 use crate::wire::{NetworkConfig, SubnetConfig};
 use crate::{DRIVER, describe, join};
 

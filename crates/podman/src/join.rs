@@ -2,7 +2,7 @@
 
 use model::{Error, Layer, Network, NetworkName, Result, Runtime};
 
-use crate::verb::Context;
+use crate::context::Context;
 use crate::wire::{Exec, NetworkConfig};
 
 /// The network of this name, as it was made. What Podman's file says besides must be the same: where it is not,

@@ -6,6 +6,7 @@
 //! `create` changes nothing, and [`forgotten()`] finds what removed networks left.
 
 mod client;
+mod context;
 mod create;
 mod describe;
 mod forgotten;
@@ -18,11 +19,12 @@ mod verb;
 mod way_out;
 mod wire;
 
+pub use context::{Context, Declared};
 pub use describe::described;
 pub use forgotten::forgotten;
 pub use many::ManyHosts;
 pub use shared::{is_joined, is_shared, shared_file};
-pub use verb::{Context, Declared, Output, Verb, introduce, run};
+pub use verb::{Output, Verb, introduce, run};
 
 /// The name of the driver: `podman network create -d spoke`, and the name of the executable.
 pub const DRIVER: &str = "spoke";

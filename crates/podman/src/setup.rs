@@ -12,8 +12,8 @@ use model::{
 };
 use netlink::Netns;
 
+use crate::context::Context;
 use crate::option::Spec;
-use crate::verb::Context;
 use crate::wire::{Exec, StatusBlock};
 use crate::{client, describe, join, way_out};
 

@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::path::PathBuf;
 
-use engine::Engine;
-use model::{Backend, Error, IpNet, NetworkName, Result, Timestamp};
+use model::{Error, Result};
 use serde_json::{Value, json};
 
+use crate::context::Context;
 use crate::many::ManyHosts;
 use crate::wire::Exec;
 use crate::{create, setup};
@@ -43,36 +43,6 @@ impl Verb {
             _ => None,
         }
     }
-}
-
-/// The context of the plugin.
-pub struct Context<'a> {
-    /// The one door.
-    pub engine: &'a Engine<'a>,
-    /// Where packet filter rules go.
-    pub backend: Backend,
-    /// The time, for showing only.
-    pub now: Timestamp,
-    /// Declares a network for many hosts, and waits until this one has it.
-    pub declare: &'a dyn Fn(&ManyHosts) -> Result<()>,
-    /// Podman's networks, as its files have them.
-    pub networks: &'a [Declared],
-}
-
-impl Context<'_> {
-    /// What a description of a network takes of the host: where packet filter rules go, and the time.
-    pub(crate) fn site(&self) -> (Backend, Timestamp) {
-        (self.backend, self.now)
-    }
-}
-
-/// A network of Podman's, by its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
-    /// The network.
-    pub name: NetworkName,
-    /// Its subnets.
-    pub subnets: Vec<IpNet>,
 }
 
 /// The output of the plugin for its process.

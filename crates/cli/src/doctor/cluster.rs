@@ -6,7 +6,7 @@ use host::hosts::{self, Ask, Reply};
 use host::standing;
 use host::time::{self, rfc3339};
 
-use super::check::Check;
+use crate::check::Check;
 use crate::context::HostContext;
 
 pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {

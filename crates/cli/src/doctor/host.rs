@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::check::Check;
+use crate::check::Check;
 use crate::context::HostContext;
 
 pub(super) fn stores(host_context: &HostContext) -> Vec<Check> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use super::check::{Check, parameter};
+use crate::check::{Check, parameter};
 
 /// A part of the kernel, and a function that only it has.
 const PARTS: [(&str, &str); 3] =

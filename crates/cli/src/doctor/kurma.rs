@@ -9,7 +9,7 @@ use kurma::{PodId, PodNetworks, Pods};
 use model::{Error, Result};
 use rustix::process::geteuid;
 
-use super::check::{Check, parameter};
+use crate::check::{Check, parameter};
 use crate::context::HostContext;
 
 /// The settings that forbid users to have namespaces.

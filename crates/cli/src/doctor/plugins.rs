@@ -2,7 +2,7 @@
 
 use model::Network;
 
-use super::check::Check;
+use crate::check::Check;
 use crate::context::HostContext;
 use crate::pending;
 

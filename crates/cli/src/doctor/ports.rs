@@ -2,7 +2,7 @@
 
 use model::{Attachment, Phase, PortMap};
 
-use super::check::Check;
+use crate::check::Check;
 use crate::context::HostContext;
 
 /// Ports on which a process of this host listens, although they lead to a container.

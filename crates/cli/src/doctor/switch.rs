@@ -3,7 +3,7 @@
 use host::dataplane::{bridge_of, displaced, is_port, segment_of};
 use model::{Attachment, Error, Kind, Network, Ovs, Phase};
 
-use super::check::Check;
+use crate::check::Check;
 
 pub(super) fn checks(networks: &[Network], attachments: &[Attachment]) -> Vec<Check> {
     let segments =

@@ -9,7 +9,7 @@ use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runti
 
 use super::super::claims::{self, Owner};
 use super::super::findings;
-use super::check::{Check, parameter};
+use crate::check::{Check, parameter};
 use crate::context::HostContext;
 
 /// The default MTU of Ethernet devices, in bytes.

@@ -12,7 +12,8 @@ use rustix::io::read;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::task::Task;
-use super::{Command, ContainerLocator, Door, News};
+use super::{Command, Door, News};
+use crate::ContainerLocator;
 use crate::lease_store::MOST;
 use crate::{Client, LeaseStore, Pace, Subject, Terms, Time, link};
 

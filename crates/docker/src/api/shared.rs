@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Api, http};
-use crate::driver::many::HOSTS;
+use spec::HOSTS;
 
 /// So much of what an engine says of its failure is shown, in bytes.
 const LONGEST_SENTENCE: u64 = 4 << 10;

@@ -12,8 +12,7 @@ use model::{
     Alias, AliasId, EgressPolicy, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName,
     Publisher, Result, Runtime, SharedRules, Space, Subnet, Timestamp,
 };
-pub(crate) use spec::HOSTS;
-use spec::{FrontEnd, ManyHostsSpec, NetworkSpec, Texts, take_rules};
+use spec::{FrontEnd, HOSTS, ManyHostsSpec, NetworkSpec, Texts, take_rules};
 
 use super::block::{Block, blocks};
 use super::network::alias_id;

@@ -3,7 +3,7 @@
 use model::{Error, IfName, Network, Range, Result, Space, Stage, Subnet, overlap};
 
 use crate::Addresses;
-use crate::port::{Outline, Prefix};
+use crate::port::{Outline, Prefix, spans};
 use crate::records::book::Read;
 use crate::records::neighbours::Neighbours;
 
@@ -133,22 +133,6 @@ fn common(network: &Network, subnet: &Subnet) -> Result<Option<Range>> {
 fn range_of(subnet: &Subnet) -> Result<Range> {
     let span = subnet.id.part.unwrap_or(subnet.id.net);
     Range::new(subnet.id.net, span.network(), span.broadcast(), None)
-}
-
-/// The addresses of the network, and their spaces: those that it leases, and those that a third
-/// party gave for it, or is to give.
-pub(crate) fn spans(network: &Network) -> Vec<(Space, Range)> {
-    let pools = network.ipam.pools().iter();
-    let leased =
-        pools.flat_map(|pool| pool.ranges.iter().map(|range| (pool.space.clone(), range.clone())));
-    let space = network.wiring.space(&network.name);
-    let remote = network.ipam.remote().into_iter().flat_map(|remote| &remote.pools);
-    let given = remote.filter_map(|pool| {
-        let net = pool.given.as_ref().map_or(pool.net, |given| Some(given.net))?.trunc();
-        let whole = Range::new(net, net.network(), net.broadcast(), None).ok()?;
-        Some((space.clone(), whole))
-    });
-    leased.chain(given).collect()
 }
 
 /// That two networks would allocate the same addresses.

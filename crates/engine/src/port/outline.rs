@@ -1,9 +1,8 @@
 //! Outlines: the few fields of a record that decisions about other records need.
 
-use model::{IpNet, NetworkName, Result, Runtime, Space, Stage, SubnetId};
+use model::{IpNet, Network, NetworkName, Range, Result, Runtime, Space, Stage, SubnetId};
 
 use super::{Key, Record};
-use crate::addresses::overlap::spans;
 
 /// The name and the subnets of a declared network or an allocated subnet. A search for overlapping
 /// networks needs no more than this, however many there are. Spaces are identified by their
@@ -117,4 +116,20 @@ impl Outline<'_> {
             _ => false,
         }
     }
+}
+
+/// The addresses of the network, and their spaces: those that it leases, and those that a third
+/// party gave for it, or is to give.
+pub(crate) fn spans(network: &Network) -> Vec<(Space, Range)> {
+    let pools = network.ipam.pools().iter();
+    let leased =
+        pools.flat_map(|pool| pool.ranges.iter().map(|range| (pool.space.clone(), range.clone())));
+    let space = network.wiring.space(&network.name);
+    let remote = network.ipam.remote().into_iter().flat_map(|remote| &remote.pools);
+    let given = remote.filter_map(|pool| {
+        let net = pool.given.as_ref().map_or(pool.net, |given| Some(given.net))?.trunc();
+        let whole = Range::new(net, net.network(), net.broadcast(), None).ok()?;
+        Some((space.clone(), whole))
+    });
+    leased.chain(given).collect()
 }

@@ -11,6 +11,16 @@ use crate::Records;
 use crate::records::book::Read;
 
 impl Records<'_> {
+    /// The error that names the holder of an address.
+    pub(crate) fn held(&self, holder: &Holder) -> Error {
+        let address = holder.lease.address.addr();
+        Error::conflict(format!(
+            "address {address} is held by {} (runtime {}); `spoke ipam show {address}` says since when",
+            self.tenant(holder),
+            holder.runtime,
+        ))
+    }
+
     /// What an error calls the tenant of an address.
     pub fn tenant(&self, holder: &Holder) -> String {
         match holder.attachment() {

@@ -12,8 +12,7 @@ use model::{
 
 use crate::Subnets;
 use crate::addresses::free::{Occupancy, check_subnet};
-use crate::addresses::overlap::spans;
-use crate::port::{Expect, Key, Occupied, Outcome, Outline, Prefix, Record, Revision, Txn};
+use crate::port::{Expect, Key, Occupied, Outcome, Outline, Prefix, Record, Revision, Txn, spans};
 use crate::records::book::{Read, unchanged};
 use crate::records::neighbours::Neighbours;
 use crate::subnets::{SubnetRequest, SubnetSpec};
