@@ -7,6 +7,7 @@ mod flow;
 mod learned;
 mod life;
 mod neighbours;
+mod order;
 mod outside;
 mod own;
 mod refusals;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use host::event::{Event, What};
 use host::time;
-use linux::filter::fence::{self, Fenced};
-use model::{Error, Moment, Result};
+use linux::filter::fence::{self, Fenced, Own};
+use model::{Error, IfName, Moment, Result};
 use netlink::Socket;
 use store::Watch;
 
@@ -86,18 +86,13 @@ impl Fences {
         let is_complete = is_kept && fence::is_complete(socket, &self.strict(&PRESENT))?;
         self.is_waiting &= !is_complete;
         let own = self.own_in(&PRESENT);
-        // All are shut before one is opened again, and what fails for one keeps no other from it.
-        let mut failures = Vec::new();
-        // What one container may not is not what its network may: its rules are there first.
-        for own in own.iter().filter(|_| !is_kept) {
-            failures.extend(fence::keep_own(socket, own, Some(&now)).err());
-        }
-        for fenced in all.iter().filter(|_| !is_kept) {
-            failures.extend(fence::keep(socket, fenced, Some(&now)).err());
-        }
-        if !is_kept {
-            failures.extend(daemon.fence.forget_other_own(socket).err());
-        }
+        let (put_back, mut failures) = match is_kept {
+            true => (None, Vec::new()),
+            false => {
+                let (unbound, failures) = self.put_rules_back(daemon, (&own, &now), socket);
+                (Some(unbound), failures)
+            }
+        };
         // What is let pass is routed again when nothing is missing of what keeps the rest from it.
         if failures.is_empty() && !is_complete {
             match self.complete(daemon, (&all, &now), socket) {
@@ -110,7 +105,9 @@ impl Fences {
         if is_kept && !had_strays && !self.is_failing {
             return failures.into_iter().next().map_or(Ok(()), Err);
         }
-        failures.extend(open_bound(daemon, socket));
+        let unbound = put_back.unwrap_or_else(|| self.bind(daemon, socket, &mut failures));
+        // Another one could send in the name of the one for which it is open.
+        failures.extend(daemon.fence.open_again(socket, &unbound).err());
         for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {
             let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
             failures.extend(ended.err());
@@ -121,16 +118,51 @@ impl Fences {
         }
         failures.into_iter().next().map_or(Ok(()), Err)
     }
-}
 
-/// Opens again what names opened, once the ports of containers are checked again: another one could send in the name of
-/// the one for which it is open. What failed.
-fn open_bound(daemon: &Daemon, socket: &mut Socket) -> Vec<Error> {
-    let ports = match daemon.fence.ports() {
-        Ok(ports) => ports,
-        Err(error) => return vec![error],
-    };
-    let (unbound, mut failures): (Vec<_>, Vec<_>) = fence::bind(socket, &ports).into_iter().unzip();
-    failures.extend(daemon.fence.open_again(socket, &unbound).err());
-    failures
+    /// Puts the rules back. Those of one container are not those of its network or of its neighbour: where there are
+    /// such nothing is allowed before their ports are checked, because one could use the rules of another by its
+    /// address. What fails for one keeps no other from it. Returns the bridges that stay shut, and what failed.
+    fn put_rules_back(
+        &self,
+        daemon: &Daemon,
+        (own, now): (&[Own], &Moment),
+        socket: &mut Socket,
+    ) -> (Vec<IfName>, Vec<Error>) {
+        let mut failures = Vec::new();
+        failures.extend(fence::shut_lost(socket, own).err());
+        let is_mixed = |bridge: &IfName| own.iter().any(|own| own.bridge == *bridge);
+        let (mixed, uniform): (Vec<_>, Vec<_>) =
+            self.networks.values().partition(|it| is_mixed(&it.bridge));
+        for fenced in uniform {
+            failures.extend(fence::keep(socket, fenced, Some(now)).err());
+        }
+        for fenced in &mixed {
+            failures.extend(fence::close(socket, fenced).err());
+        }
+        let unbound = self.bind(daemon, socket, &mut failures);
+        for fenced in mixed.into_iter().filter(|it| !unbound.contains(&it.bridge)) {
+            failures.extend(fence::keep(socket, fenced, Some(now)).err());
+        }
+        for own in own.iter().filter(|it| !unbound.contains(&it.bridge)) {
+            failures.extend(daemon.fence.keep_own(socket, own, now).err());
+        }
+        failures.extend(daemon.fence.forget_other_own(socket).err());
+        (unbound, failures)
+    }
+
+    /// Has the ports of containers checked again. Returns the bridges behind which one may send in another's name.
+    fn bind(&self, daemon: &Daemon, socket: &mut Socket, failures: &mut Vec<Error>) -> Vec<IfName> {
+        match daemon.fence.bind(socket) {
+            Ok(failed) => {
+                let (unbound, errors): (Vec<_>, Vec<_>) = failed.into_iter().unzip();
+                failures.extend(errors);
+                unbound
+            }
+            Err(error) => {
+                failures.push(error);
+                let own = self.own.values().map(|held| &held.own.bridge);
+                self.networks.keys().chain(own).cloned().collect()
+            }
+        }
+    }
 }

@@ -95,7 +95,7 @@ impl Fences {
                 Some(FencedContainer { stage: Stage::Going, .. }) => Ok(()),
                 Some(FencedContainer { own, .. }) => {
                     daemon.fence.forget_own_names(own);
-                    shut(socket, own)
+                    renew(daemon, socket, own)
                 }
                 None => {
                     is_gone = true;
@@ -130,7 +130,7 @@ impl Fences {
             let message = format!("{id} refuses again what its own rules do not allow");
             daemon.journal.report(&Event::new(What::Other, time::now(), message));
             // The kernel may count a moment longer, in which ended flows would begin again.
-            if let Err(error) = shut(socket, own) {
+            if let Err(error) = renew(daemon, socket, own) {
                 daemon.journal.failed("ending what a container learned", &error);
                 self.unfinished_own.insert(id);
             }
@@ -139,8 +139,8 @@ impl Fences {
 }
 
 /// Makes the rules of a container hold, and ends what they do not allow, unless it learns.
-fn shut(socket: &mut Socket, own: &Own) -> Result<()> {
+fn renew(daemon: &Daemon, socket: &mut Socket, own: &Own) -> Result<()> {
     let now = time::moment()?;
-    fence::keep_own(socket, own, Some(&now))?;
+    daemon.fence.keep_own(socket, own, &now)?;
     if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(socket, own) }
 }

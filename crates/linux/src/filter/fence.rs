@@ -28,15 +28,15 @@ pub use opened::{
     prune,
 };
 pub use own::{
-    Others, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources,
-    prune_own,
+    Others, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own,
+    keep_own_checked, own_sources, prune_own, shut_lost,
 };
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(super) use rules::{from_none, of_link_or_unspecified, of_unknown_option};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
-pub use strict::{BoundPort, bind, complete, is_complete, relax, strict_bridges};
+pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
 
 use super::ruleset::{is_raced, settled};
 use crate::identity::digest_of;

@@ -1,7 +1,5 @@
 //! The fences of networks: made before the first interface, and gone with the bridge.
 
-use std::net::IpAddr;
-
 use model::{Attachment, Error, IfName, Ipam, NetworkName, Result, Wiring};
 use netlink::{At, Socket};
 
@@ -147,12 +145,10 @@ impl Policy {
             None => false,
         };
         let Some(own) = Own::of(attachment)? else { return Ok(closed) };
-        let is_kept = self.with(fence::own_sources)?;
-        let is_there = |source: &IpAddr| is_kept.contains(&(own.bridge.clone(), *source));
-        if own.sources.iter().all(is_there) {
-            return Ok(closed);
-        }
-        self.with_calm(|socket| fence::keep_own(socket, &own, None)).map(|()| true)
+        // Who comes first does not know what its neighbours' ports may send: the daemon opens it again.
+        let is_shut =
+            self.with_calm(|socket| fence::shut_lost(socket, std::slice::from_ref(&own)))?;
+        Ok(closed || is_shut)
     }
 
     /// Closes what names opened for the container.

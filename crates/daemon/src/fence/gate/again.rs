@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use linux::filter::fence::{self, BoundPort, InSet, Opening};
-use model::{Error, IfName, Result};
+use linux::filter::fence::{self, BoundPort, InSet, Opening, Own};
+use model::{Error, IfName, Moment, Result};
 use netlink::{Socket, nft};
 
 use super::{ATTEMPTS, FenceGate, attempts, locked};
@@ -100,7 +100,37 @@ impl FenceGate {
         Ok(is_any)
     }
 
-    /// The ports of containers behind fences: by them they send from their own addresses only.
+    /// Makes the own rules of a container hold, when the ports of its neighbours are checked.
+    pub(in crate::fence) fn keep_own(
+        &self,
+        socket: &mut Socket,
+        own: &Own,
+        now: &Moment,
+    ) -> Result<()> {
+        let is_checked = |socket: &mut Socket| self.is_checked(socket, &own.bridge);
+        fence::keep_own_checked(socket, own, Some(now), is_checked)
+    }
+
+    /// Has the ports of containers behind fences checked, whatever is known of them: by them they send from their own
+    /// addresses only. Returns the bridges with ports that could not be, each with the reason.
+    pub(in crate::fence) fn bind(&self, socket: &mut Socket) -> Result<Vec<(IfName, Error)>> {
+        let mut checked = locked(&self.checked);
+        let ports = locked(&self.records).ports()?;
+        let bridges: BTreeSet<&IfName> = ports.iter().map(BoundPort::bridge).collect();
+        let mut check = |bridge: &IfName| {
+            checked.check(socket, bridge, &ports)?;
+            // Where the first port made the table they are looked at again.
+            if checked.has(socket, bridge)? {
+                Ok(())
+            } else {
+                checked.check(socket, bridge, &ports)
+            }
+        };
+        let failed = bridges.into_iter().filter_map(|it| Some((it.clone(), check(it).err()?)));
+        Ok(failed.collect())
+    }
+
+    /// The ports of containers behind fences.
     pub(in crate::fence) fn ports(&self) -> Result<Vec<BoundPort>> {
         locked(&self.records).ports()
     }

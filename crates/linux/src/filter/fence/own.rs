@@ -19,6 +19,9 @@ use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof::Sender;
 use crate::identity::digest_of;
 
+/// So many containers are shut by one change of the ruleset.
+const AT_ONCE: usize = 256;
+
 /// A container with rules of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
@@ -105,6 +108,12 @@ impl Own {
         self.sources.iter().flat_map(of).collect()
     }
 
+    /// The same container while its neighbours may send in its name: nothing is allowed.
+    fn shut(&self) -> Self {
+        let fence = Fence { strict: self.fence.strict, ..Fence::default() };
+        Self { fence, near: Vec::new(), ..self.clone() }
+    }
+
     fn about(&self, doing: &str) -> String {
         format!("{doing} the egress rules of {} ({TABLE})", self.id)
     }
@@ -116,18 +125,37 @@ impl Own {
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it. Nothing may be attached then.
 pub fn keep_own(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
-    calmly(socket, |socket| make(socket, own, now))
+    keep_own_checked(socket, own, now, |_| Ok(true))
 }
 
-fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
-    let (ruleset, marks, wanted) = (rules::ruleset(), own.marks()?, own.ranges());
+/// The same at a ruleset that checks what its neighbours send (`is_checked`, which is asked again where it has changed
+/// something): one of them could use these rules by the container's address.
+///
+/// # Errors
+/// As [`keep_own`], and where `is_checked` fails.
+pub fn keep_own_checked(
+    socket: &mut Socket,
+    own: &Own,
+    now: Option<&Moment>,
+    is_checked: impl Fn(&mut Socket) -> Result<bool>,
+) -> Result<()> {
+    calmly(socket, |socket| make(socket, own, now, &is_checked))
+}
+
+fn make(
+    socket: &mut Socket,
+    own: &Own,
+    now: Option<&Moment>,
+    is_checked: &impl Fn(&mut Socket) -> Result<bool>,
+) -> Result<()> {
+    let (marks, wanted) = (own.marks()?, own.ranges());
     for _ in 0..ATTEMPTS {
-        ruleset.ensure(socket)?;
-        if ruleset.verify(socket).is_err() {
-            ruleset.reload(socket)?;
-        }
+        have_chains(socket)?;
         let is_ruled = strict::is_ruled(&own.bridge)?;
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        if !is_checked(socket)? {
+            continue;
+        }
         if (own.fence.strict || is_ruled) && !strict::is_first(socket)? {
             strict::be_first(socket)?;
             continue;
@@ -144,12 +172,7 @@ fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
                 transaction.add_between(TABLE, set, range, own.about("renewing"));
             }
         }
-        for (set, mark) in &marks {
-            let bare = Element::of(mark.key.clone());
-            transaction.ensure_element(TABLE, set, &bare, own.about("making"));
-            transaction.delete_element(TABLE, set, mark, own.about("making"));
-            transaction.add_element(TABLE, set, mark, own.about("making"));
-        }
+        put_marks(&mut transaction, own, &marks);
         // Without its check the container is being attached, and attached when that is there; or the check was lost, and
         // the daemon lets the others' packets be marked when it is back.
         let is_strict = own.fence.strict && (is_ruled || strict::has_bound_port(socket, own)?);
@@ -167,8 +190,80 @@ fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
     Err(model::Error::try_again(own.about("others keep changing")))
 }
 
+/// The chains, and their rules.
+fn have_chains(socket: &mut Socket) -> Result<()> {
+    let ruleset = rules::ruleset();
+    ruleset.ensure(socket)?;
+    if ruleset.verify(socket).is_err() { ruleset.reload(socket) } else { Ok(()) }
+}
+
+fn put_marks(transaction: &mut Transaction, own: &Own, marks: &[(&'static str, Element)]) {
+    for (set, mark) in marks {
+        let bare = Element::of(mark.key.clone());
+        transaction.ensure_element(TABLE, set, &bare, own.about("making"));
+        transaction.delete_element(TABLE, set, mark, own.about("making"));
+        transaction.add_element(TABLE, set, mark, own.about("making"));
+    }
+}
+
+/// Has nothing allowed to those of these containers whose rules have been lost, whatever is left of them: who takes the
+/// rules away takes the checks of what their neighbours send, too. [`keep_own_checked`] opens them again. Whether any
+/// was lost. What is strict is so by rules of routing, which stay as they are.
+///
+/// # Errors
+/// As [`keep_own`].
+pub fn shut_lost(socket: &mut Socket, all: &[Own]) -> Result<bool> {
+    let mut is_any = false;
+    for some in all.chunks(AT_ONCE) {
+        is_any |= calmly(socket, |socket| shut_some(socket, some))?;
+    }
+    Ok(is_any)
+}
+
+fn shut_some(socket: &mut Socket, some: &[Own]) -> Result<bool> {
+    for _ in 0..ATTEMPTS {
+        have_chains(socket)?;
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        let there = own_sources(socket)?;
+        let is_lost = |own: &&Own| {
+            let is_there = |source: &IpAddr| there.contains(&(own.bridge.clone(), *source));
+            !own.sources.iter().all(is_there)
+        };
+        let lost: Vec<Own> = some.iter().filter(is_lost).map(Own::shut).collect();
+        if lost.is_empty() {
+            return Ok(false);
+        }
+        for set in range_sets() {
+            for range in nft::between(socket, TABLE, set)? {
+                let of = source_of(&range);
+                let is_of = |own: &&Own| {
+                    of.as_ref().is_some_and(|(bridge, it)| {
+                        own.bridge == *bridge && own.sources.contains(it)
+                    })
+                };
+                if let Some(own) = lost.iter().find(is_of) {
+                    transaction.delete_between(TABLE, set, &range, own.about("shutting"));
+                }
+            }
+        }
+        for own in &lost {
+            let within = Element::of(Tuple::new().interface(&own.bridge).interface(&own.bridge));
+            transaction.ensure_element(TABLE, WITHIN.name, &within, own.about("shutting"));
+            put_marks(&mut transaction, own, &own.marks()?);
+            learn_for(&mut transaction, own, Duration::ZERO);
+        }
+        if settled(transaction.commit(socket), is_raced)? {
+            return Ok(true);
+        }
+    }
+    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
 fn learn(transaction: &mut Transaction, own: &Own, now: &Moment) {
-    let remaining = own.fence.remaining(now);
+    learn_for(transaction, own, own.fence.remaining(now));
+}
+
+fn learn_for(transaction: &mut Transaction, own: &Own, remaining: Duration) {
     for (source, key) in own.keys() {
         let about = own.about("learning beside");
         learning::put_for(transaction, (of(&OWN_LEARNING, source), key), remaining, about);

@@ -36,7 +36,7 @@ impl BoundPort {
     }
 
     /// The bridge that it is a port of.
-    pub(super) fn bridge(&self) -> &IfName {
+    pub fn bridge(&self) -> &IfName {
         &self.0.bridge
     }
 
@@ -51,7 +51,7 @@ impl BoundPort {
 
 /// Has these ports checked again, one after the other. Returns the bridges with ports that could not be, each with
 /// the reason: behind these a container may send in a neighbour's name.
-pub fn bind(socket: &mut Socket, ports: &[BoundPort]) -> Vec<(IfName, Error)> {
+pub(super) fn bind(socket: &mut Socket, ports: &[BoundPort]) -> Vec<(IfName, Error)> {
     let mut unbound = Vec::new();
     for BoundPort(sender) in ports {
         if let Err(error) = calmly(socket, |socket| spoof::restore(socket, sender)) {
