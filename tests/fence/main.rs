@@ -15,3 +15,4 @@ mod restarts;
 mod rows;
 mod runtimes;
 mod strict;
+mod unknown;

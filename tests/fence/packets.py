@@ -212,3 +212,10 @@ def redirects(source, address, by):
     body = struct.pack("!BBH", 5, 1, 0) + socket.inet_aton(source) + inner
     body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
     return emit(by, four(source, by, body, protocol=1))
+
+
+def flags(source, address, by, which):
+    """A segment with such flags (0x29: FIN, PSH and URG), which no TCP sends: it is of no connection."""
+    body = segment(source, address, (41997, 443), int(which, 16))
+    packet = six(source, address, body, header=6) if ":" in source else four(source, address, body, protocol=6)
+    return emit(by, packet)

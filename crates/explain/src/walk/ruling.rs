@@ -188,6 +188,13 @@ impl Walker<'_> {
                 "networks are isolated from each other, but for published ports".to_owned(),
                 join,
             ),
+            (_, "spoke", "unknown") => (
+                "masquerade",
+                "connection tracking takes it for no packet of a connection: it would leave with the \
+                 container's own address"
+                    .to_owned(),
+                "send what belongs to a connection; without masquerading it passes".to_owned(),
+            ),
             (_, "spoke", "direct") | (_, "spoke_transit", _) => (
                 "published",
                 "what is not published is not reached from outside at the container's own address"

@@ -1,5 +1,7 @@
 //! The rules of the table, statement for statement what `ruleset.nft` says.
 
+mod unknown;
+
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
@@ -9,8 +11,8 @@ use crate::identity::{GROUP, VLAN_GATEWAY};
 
 use super::ruleset::{
     BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
-    INTERNAL, ISOLATED, LAN, LAN_ONLY, LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED,
-    SERVED, SERVING, SOURCE, SWITCHED, TRUSTED, UNJUDGED,
+    INTERNAL, ISOLATED, LAN, LAN_ONLY, LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, SERVED,
+    SERVING, SOURCE, SWITCHED, TRUSTED, UNJUDGED,
 };
 
 /// A rule.
@@ -27,6 +29,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         ("postrouting", postrouting()),
         ("published", published()),
         ("forward", forward()),
+        ("unknown", unknown::rules()),
         ("guarded", guarded()),
         ("passing", passing()),
         ("direct", direct()),
@@ -123,12 +126,6 @@ fn publish() -> Vec<Steps> {
 }
 
 fn postrouting() -> Vec<Steps> {
-    let home = |ip: Ip| ending(ip.behind(Meta::OutputName, ip.source(), &HOME), RETURN);
-    let routed = |ip: Ip| {
-        let mut steps = ip.alone(ip.source(), &ROUTED);
-        steps.extend([ip.destination(), Expression::In(ip.of(&ROUTED), R)]);
-        ending(steps, RETURN)
-    };
     let masquerade = |ip: Ip| {
         let mut steps = ip.alone(ip.source(), &MASQUERADE);
         steps.extend(ip.no_multicast());
@@ -136,10 +133,10 @@ fn postrouting() -> Vec<Steps> {
     };
     vec![
         translated(Expression::Verdict(Verdict::Jump("published"))),
-        home(Ip::V4),
-        home(Ip::V6),
-        routed(Ip::V4),
-        routed(Ip::V6),
+        unknown::stays_behind(Ip::V4),
+        unknown::stays_behind(Ip::V6),
+        unknown::stays_among(Ip::V4),
+        unknown::stays_among(Ip::V6),
         source(Ip::V4),
         source(Ip::V6),
         masquerade(Ip::V4),
@@ -223,6 +220,7 @@ fn forward() -> Vec<Steps> {
         internal(Meta::InputName),
         internal(Meta::OutputName),
         known(),
+        unknown::of_ours(),
         translated(Expression::Verdict(Verdict::Jump("reach"))),
         closed(policed(), Ip::V4, &ISOLATED),
         closed(policed(), Ip::V6, &ISOLATED),

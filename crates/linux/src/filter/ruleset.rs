@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain whose name is the version of the chains. A process that finds another version
 /// replaces all chains; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_8";
+const STAMP: &str = "ruleset_9";
 /// Each attempt but the last one found that another process was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -125,7 +125,7 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 15] = [
+const CHAINS: [(&str, Option<Base>); 16] = [
     (STAMP, None),
     ("reserved", Some(filter(Hook::Prerouting, BEFORE_FRAGMENTS))),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
@@ -135,6 +135,7 @@ const CHAINS: [(&str, Option<Base>); 15] = [
     ("postrouting", Some(nat(Hook::Postrouting, 100))),
     ("published", None),
     ("forward", Some(filter(Hook::Forward, -10))),
+    ("unknown", None),
     ("guarded", None),
     ("passing", None),
     ("direct", None),
