@@ -244,6 +244,7 @@ fn all_was_reported(world: &World) {
     for expected in [
         "agent name-refused evil.example -",
         "agent address-dropped private.allowed.example 10.66.0.1",
+        "agent address-dropped broadcast.allowed.example 203.0.113.255",
         "agent packet-dropped - 203.0.113.99",
         "agent packet-dropped good.allowed.example 203.0.113.10",
     ] {

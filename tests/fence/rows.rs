@@ -38,6 +38,7 @@ pub(crate) const ASKED: &[Row] = &[
     ("server-known", "ask 203.0.113.53 evil.example", "NXDOMAIN"),
     // Addresses that no public name has.
     ("private", "ask 10.81.1.1 private.allowed.example", "nothing"),
+    ("broadcast", "ask 10.81.1.1 broadcast.allowed.example", "nothing"),
     ("metadata", "ask 10.81.1.1 meta.allowed.example", "nothing"),
     ("loopback", "ask 10.81.1.1 loop.allowed.example", "nothing"),
     ("hosts", "ask 10.81.1.1 host.allowed.example", "nothing"),

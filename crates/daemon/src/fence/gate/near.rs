@@ -40,9 +40,10 @@ impl Surroundings {
     }
 }
 
-/// This host's addresses, and the subnets that it routes to containers.
+/// This host's addresses, those by which it reaches all of a link, and the subnets that it routes to containers.
 pub(super) struct Near {
     addresses: BTreeSet<IpAddr>,
+    broadcasts: BTreeSet<IpAddr>,
     subnets: BTreeSet<IpNet>,
     /// The interfaces that lead to containers.
     ours: BTreeSet<u32>,
@@ -63,7 +64,9 @@ impl Near {
         // Of ptp the host has no subnet, and of a bridge only while it is there.
         subnets.extend(records.routed()?);
         let addresses = held.iter().map(|it| it.address.addr()).collect();
-        Ok(Self { addresses, subnets, ours, socket })
+        let broadcasts = held.iter().flat_map(|it| [it.broadcast, broadcast_of(it.address)]);
+        let broadcasts = broadcasts.flatten().collect();
+        Ok(Self { addresses, broadcasts, subnets, ours, socket })
     }
 
     /// Whether an address is this host's.
@@ -71,12 +74,14 @@ impl Near {
         self.addresses.contains(&address)
     }
 
-    /// Whether an address is this host's, or a container's.
+    /// Whether an address is this host's, a container's, or that of all on a link of this host's: no packet is
+    /// forwarded to that.
     ///
     /// # Errors
     /// Where the kernel cannot be asked.
     pub(super) fn has(&mut self, address: IpAddr) -> Result<bool> {
-        let is_known = self.is_host(address) || self.subnets.iter().any(|it| it.contains(&address));
+        let is_of_link = self.is_host(address) || self.broadcasts.contains(&address);
+        let is_known = is_of_link || self.subnets.iter().any(|it| it.contains(&address));
         Ok(is_known || self.is_led(address)?)
     }
 
@@ -85,5 +90,13 @@ impl Near {
         let route = self.socket.entry_to(address)?;
         let on_link = route.filter(|it| it.gateway.is_none() && it.dst.prefix_len() > 0);
         Ok(on_link.and_then(|it| it.link).is_some_and(|link| self.ours.contains(&link)))
+    }
+}
+
+/// The address of all on a link that a subnet implies, whatever the link was told (RFC 919); IPv6 has none.
+fn broadcast_of(net: IpNet) -> Option<IpAddr> {
+    match net {
+        IpNet::V4(net) if net.prefix_len() < 31 => Some(net.broadcast().into()),
+        IpNet::V4(_) | IpNet::V6(_) => None,
     }
 }
