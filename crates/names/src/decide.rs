@@ -1,6 +1,6 @@
 //! What becomes of a query.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use domain::base::iana::{Class, Opcode, Rcode, Rtype};
 use domain::base::{Message, ToName};
@@ -9,6 +9,7 @@ use model::{NAME_DOMAIN, NetworkName};
 use crate::anew;
 use crate::fence::{self, Asked};
 use crate::gate::{Refusal, Why};
+use crate::reverse::{PrivateReverse, reversed};
 use crate::table::{Asker, Entry, Table};
 use crate::write;
 
@@ -148,6 +149,12 @@ fn answered(
     if reversed(&question.name).is_some_and(|it| table.is_only_hosts(&networks, it)) {
         return failed(query, Rcode::NXDOMAIN);
     }
+    if let Some(reverse) = table.private_reverse(&networks, &question.name) {
+        return match reverse {
+            PrivateReverse::Unused => failed(query, Rcode::NXDOMAIN),
+            PrivateReverse::Domain => found(&[], query, question, by),
+        };
+    }
     let by_fence = fence::asked(table, asker, question);
     let who = by_fence.map_or(*asker, |(_, it)| it);
     let Some(servers) = table.servers_of(&who) else { return refused(query, Rcode::REFUSED) };
@@ -259,26 +266,6 @@ fn wanted(entries: &[&Entry], kind: Rtype, turn: u16) -> Vec<IpAddr> {
 fn below<'a>(name: &'a str, domain: &str) -> Option<&'a str> {
     let rest = name.strip_suffix(domain)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_suffix('.') }
-}
-
-/// The address that a name of `in-addr.arpa` or `ip6.arpa` means (RFC 1035 §3.5, RFC 3596 §2.5).
-fn reversed(name: &str) -> Option<IpAddr> {
-    if let Some(digits) = name.strip_suffix(".in-addr.arpa") {
-        let mut octets = digits.split('.').rev().map(|part| part.parse::<u8>().ok());
-        let mut next = || octets.next().flatten();
-        let address = Ipv4Addr::new(next()?, next()?, next()?, next()?);
-        return octets.next().is_none().then_some(address.into());
-    }
-    let digits: Vec<&str> = name.strip_suffix(".ip6.arpa")?.split('.').collect();
-    if digits.len() != 32 {
-        return None;
-    }
-    let mut value: u128 = 0;
-    for digit in digits.iter().rev() {
-        let digit = Some(*digit).filter(|digit| digit.len() == 1)?;
-        value = (value << 4) | u128::from(u8::from_str_radix(digit, 16).ok()?);
-    }
-    Some(Ipv6Addr::from(value).into())
 }
 
 fn refused(query: &Message<&[u8]>, rcode: Rcode) -> Decision {

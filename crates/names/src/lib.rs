@@ -15,6 +15,7 @@ mod listening;
 mod opener;
 mod pending;
 mod results;
+mod reverse;
 mod sandbox;
 mod server;
 mod table;

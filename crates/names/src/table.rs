@@ -207,6 +207,12 @@ impl Table {
         self.all_places().any(|place| place.gateway.contains(&address))
     }
 
+    /// The subnets of networks whose names are asked for here.
+    pub(crate) fn subnets_of(&self, networks: &[&NetworkName]) -> impl Iterator<Item = IpNet> {
+        let of_these = |place: &&Place| networks.contains(&&place.network);
+        self.all_places().filter(of_these).map(|place| place.gateway.trunc())
+    }
+
     /// What time it is, for fences that learn for a while. As long as it is not set, none does.
     pub fn set_time(&mut self, now: Option<Moment>) {
         self.now = now;

@@ -146,10 +146,37 @@ fn addresses_have_names() {
     let asks = |name| asks(&table, ("front", "10.1.0.2"), name, Rtype::PTR);
     assert_eq!(asks("3.0.1.10.in-addr.arpa"), "api.front.spoke.");
     assert_eq!(asks("4.0.2.10.in-addr.arpa"), "forward []");
-    assert_eq!(asks("0.3.0.1.10.in-addr.arpa"), "forward []");
+    // Nobody outside knows the subnet: no other address of it is asked for there.
+    assert_eq!(asks("99.0.1.10.in-addr.arpa"), "NXDOMAIN");
+    assert_eq!(asks("1.0.1.10.in-addr.arpa"), "NXDOMAIN", "the gateway");
+    assert_eq!(asks("0.3.0.1.10.in-addr.arpa"), "NXDOMAIN");
+    assert_eq!(asks("0.1.10.in-addr.arpa"), "", "it is there, and names are below it");
     assert_eq!(asks("1.10.in-addr.arpa"), "forward []");
+    assert_eq!(asks("10.1.10.in-addr.arpa"), "forward []");
     let nibbles = format!("1.{}d.f.ip6.arpa", "0.".repeat(29));
     assert_eq!(reversed(&nibbles), Some("fd00::1".parse().unwrap()));
+}
+
+/// Of a public subnet others may know who has an address.
+#[test]
+fn addresses_of_private_subnets_are_not_asked_for_elsewhere() {
+    let table = table(&[
+        Made::on("wide", "web", "172.16.8.2/20"),
+        Made::on("six", "web", "fd00:1::2/60"),
+        Made::on("known", "web", "203.0.113.2/24"),
+    ]);
+    let below = |rest: &str| format!("{rest}0.0.0.0.0.0.0.0.1.0.0.0.0.0.d.f.ip6.arpa");
+    let host = format!("9.{}", "0.".repeat(15));
+    for (asker, name, expected) in [
+        (("wide", "172.16.8.2"), "9.15.16.172.in-addr.arpa".to_owned(), "NXDOMAIN"),
+        (("wide", "172.16.8.2"), "9.16.16.172.in-addr.arpa".to_owned(), "forward []"),
+        (("wide", "172.16.8.2"), "15.16.172.in-addr.arpa".to_owned(), "forward []"),
+        (("six", "fd00:1::2"), below(&host), "NXDOMAIN"),
+        (("six", "fd00:1::2"), below("0."), ""),
+        (("known", "203.0.113.2"), "9.113.0.203.in-addr.arpa".to_owned(), "forward []"),
+    ] {
+        assert_eq!(asks(&table, asker, &name, Rtype::PTR), expected, "{asker:?} {name}");
+    }
 }
 
 #[test]
@@ -386,7 +413,7 @@ fn addresses_of_other_networks_have_no_names_where_the_host_is_answered() {
         // It is on that network, too.
         (api, db, "db.back.spoke."),
         (web, "2.0.1.10.in-addr.arpa", "web.front.spoke."),
-        (web, unused, "forward []"),
+        (web, unused, "NXDOMAIN"),
         (web, "8.8.8.8.in-addr.arpa", "forward []"),
         (inner, "8.8.8.8.in-addr.arpa", "REFUSED"),
     ] {

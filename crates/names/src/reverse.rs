@@ -1,0 +1,62 @@
+//! Names of addresses. Those of private subnets mean something on their own networks only, and no server outside is
+//! asked about them (RFC 6303, RFC 7793).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use model::{NetworkName, is_public};
+
+use crate::table::Table;
+use crate::zone::reverse_domain;
+
+/// What a name in the reverse domain of a private subnet is, if no container has that address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrivateReverse {
+    /// That of an address which no container has, or of nothing.
+    Unused,
+    /// Above those of addresses: it is there, and has no records. What is below a name that is not there is not asked
+    /// for (RFC 8020).
+    Domain,
+}
+
+impl Table {
+    /// The same for the subnets of these networks; `None` for every other name.
+    pub(crate) fn private_reverse(
+        &self,
+        networks: &[&NetworkName],
+        name: &str,
+    ) -> Option<PrivateReverse> {
+        let subnets = || self.subnets_of(networks).filter(|net| !is_public(net.network()));
+        if let Some(address) = reversed(name) {
+            return subnets().any(|net| net.contains(&address)).then_some(PrivateReverse::Unused);
+        }
+        let labels = name.split('.').count();
+        let longest = if name.ends_with(".ip6.arpa") { 34 } else { 6 };
+        let is_in = |domain: String| {
+            name.strip_suffix(&domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        subnets().filter_map(|net| reverse_domain(&net)).any(is_in).then_some(match labels {
+            labels if labels < longest => PrivateReverse::Domain,
+            _ => PrivateReverse::Unused,
+        })
+    }
+}
+
+/// The address that a name of `in-addr.arpa` or `ip6.arpa` means (RFC 1035 §3.5, RFC 3596 §2.5).
+pub(crate) fn reversed(name: &str) -> Option<IpAddr> {
+    if let Some(digits) = name.strip_suffix(".in-addr.arpa") {
+        let mut octets = digits.split('.').rev().map(|part| part.parse::<u8>().ok());
+        let mut next = || octets.next().flatten();
+        let address = Ipv4Addr::new(next()?, next()?, next()?, next()?);
+        return octets.next().is_none().then_some(address.into());
+    }
+    let digits: Vec<&str> = name.strip_suffix(".ip6.arpa")?.split('.').collect();
+    if digits.len() != 32 {
+        return None;
+    }
+    let mut value: u128 = 0;
+    for digit in digits.iter().rev() {
+        let digit = Some(*digit).filter(|digit| digit.len() == 1)?;
+        value = (value << 4) | u128::from(u8::from_str_radix(digit, 16).ok()?);
+    }
+    Some(Ipv6Addr::from(value).into())
+}
