@@ -17,4 +17,5 @@ mod podman;
 mod quota;
 mod rename;
 mod renamed;
+mod renamed_docker;
 mod titles;

@@ -169,6 +169,10 @@ impl Rig {
 }
 
 impl Driver for Rig {
+    fn fence(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
         self.effect("attach", &label(attachment))?;
         let listens = self.listens.lock().unwrap().clone();

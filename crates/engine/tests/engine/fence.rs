@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use super::common::request;
 use super::endpoint_world::*;
+use engine::Request;
+use engine::port::{Key, Record, Store};
+
 use model::*;
 
 fn fenced() -> Network {
@@ -153,5 +157,49 @@ fn a_container_of_docker_is_no_way_by_its_id() {
                 engine.networks.remove(&network.name, false).unwrap();
             }
         }
+    });
+}
+
+/// A renamed container comes back with the rules that it had, and its old name gives them to the next one.
+#[test]
+fn own_rules_follow_a_container_to_its_new_name() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = fenced();
+        let called = |container: &str, name: &str| Request {
+            owner: Some(name.parse().unwrap()),
+            ..request(&network, container)
+        };
+        let come = |container: &str, name: &str| {
+            engine.attachments.attach(&called(container, name)).unwrap().id
+        };
+        let own = |id: &AttachmentId| {
+            let key = Key::Attachment(id.clone(), Layer::Link);
+            match rig.get(&key).unwrap().unwrap().record {
+                Record::Attachment(attachment) => attachment.wiring.own_fence,
+                other => panic!("{other:?}"),
+            }
+        };
+        let go = |container: &str| {
+            engine.links.detach(&called(container, "web")).unwrap();
+        };
+        let (none, some): (Fence, Fence) = (Fence::default(), "b.example:1".parse().unwrap());
+        let web = come("a", "web");
+        engine.attachments.set_egress(&web, Some(&none)).unwrap();
+        engine.attachments.set_owner(&web, &"other".parse().unwrap()).unwrap();
+        assert_eq!(own(&web), Some(none.clone()));
+        go("a");
+        for name in ["other", "web"] {
+            let next = come("b", name);
+            assert_eq!(own(&next), Some(none.clone()), "{name}");
+            go("b");
+        }
+        // What the new name keeps already holds.
+        let other = come("c", "other");
+        engine.attachments.set_egress(&other, Some(&some)).unwrap();
+        go("c");
+        let web = come("d", "web");
+        engine.attachments.set_owner(&web, &"other".parse().unwrap()).unwrap();
+        assert_eq!(own(&web), Some(some));
     });
 }

@@ -52,6 +52,33 @@ impl Attachments<'_> {
         Ok(known.map(|read| txn.require(key, unchanged(Some(&read)))))
     }
 
+    /// Adds to a transaction that the own rules of a container are kept under its new name, too, unless that keeps
+    /// others: when it comes back it may go no further than before. The old name's stay, for its next container.
+    pub(in crate::attachments) fn carry_egress(
+        &self,
+        before: &Attachment,
+        after: &Attachment,
+        txn: Txn,
+    ) -> Result<Txn> {
+        // What has no lasting name keeps nothing.
+        let (Ok(old), Ok(mut new)) = (Amendment::of(before), Amendment::of(after)) else {
+            return Ok(txn);
+        };
+        if old.name == new.name {
+            return Ok(txn);
+        }
+        let old_key = key_of_amendment(&old);
+        let Some(old) = self.records.amendment_under(&old_key)? else { return Ok(txn) };
+        let known = self.records.amendment_under(&key_of_amendment(&new))?;
+        if let Some(known) = &known {
+            new = *known.value.clone();
+        }
+        let (Some(rules), None) = (&old.value.egress, &new.egress) else { return Ok(txn) };
+        new.egress = Some(rules.clone());
+        let txn = txn.require(old_key, unchanged(Some(&old)));
+        self.kept(known.as_ref(), Box::new(new), txn)
+    }
+
     /// Forgets a part of what the containers of a name would get again, where none is attached; on every
     /// network unless one is given. Whether there was any.
     ///
