@@ -230,3 +230,16 @@ pub(crate) fn book(subnet: &str) -> Network {
 pub(crate) fn ip(attachment: &Attachment) -> String {
     attachment.leases[0].address.addr().to_string()
 }
+
+pub(crate) fn endpoint(network: &Network, container: &str, addresses: &[&str]) -> Request {
+    let mut asked = request(network, container);
+    asked.ifname = "eth".parse().unwrap();
+    let lease = |address: &&str| Lease {
+        space: Space::Host,
+        pool: None,
+        address: address.parse().unwrap(),
+        gateway: None,
+    };
+    asked.ipam = Ipam::Requested { leases: addresses.iter().map(lease).collect() };
+    asked
+}

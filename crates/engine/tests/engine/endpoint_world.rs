@@ -14,7 +14,8 @@ use engine::{Engine, Joining, Request};
 use model::*;
 use store::Memory;
 
-use super::common::{Directory, network, pool, request};
+pub(crate) use super::common::endpoint;
+use super::common::{Directory, network, pool};
 use super::published::{elements, label};
 pub(crate) use super::published::{map, open, publishing};
 pub(crate) use doubles::alias;
@@ -434,19 +435,6 @@ pub(crate) fn id(text: &str) -> AliasId {
 }
 
 /// What Docker's CreateEndpoint asks for with our addresses.
-pub(crate) fn endpoint(network: &Network, container: &str, addresses: &[&str]) -> Request {
-    let mut asked = request(network, container);
-    asked.ifname = "eth".parse().unwrap();
-    let lease = |address: &&str| Lease {
-        space: Space::Host,
-        pool: None,
-        address: address.parse().unwrap(),
-        gateway: None,
-    };
-    asked.ipam = Ipam::Requested { leases: addresses.iter().map(lease).collect() };
-    asked
-}
-
 pub(crate) fn both(network: &Network, container: &str, last: u8) -> Request {
     let prefix =
         if network.name.as_str() == "front" { ("10.0.0", "fd00") } else { ("10.1.0", "fd01") };

@@ -168,7 +168,6 @@ impl Walker<'_> {
             Some((site.name.clone(), site.plugs.first()?.network.clone()))
         };
         let from = network(&self.trip.from);
-        let called = self.called();
         let join = self.join();
         let (hop, what, fix) = match (place.family, place.table.as_str(), place.chain.as_str()) {
             (7, ..) => (
@@ -188,13 +187,7 @@ impl Walker<'_> {
                 "networks are isolated from each other, but for published ports".to_owned(),
                 join,
             ),
-            (_, "spoke", "unknown") => (
-                "masquerade",
-                "connection tracking takes it for no packet of a connection: it would leave with the \
-                 container's own address"
-                    .to_owned(),
-                "send what belongs to a connection; without masquerading it passes".to_owned(),
-            ),
+            (_, "spoke", "unknown") => of_no_connection(),
             (_, "spoke", "direct") | (_, "spoke_transit", _) => (
                 "published",
                 "what is not published is not reached from outside at the container's own address"
@@ -205,7 +198,7 @@ impl Walker<'_> {
                 "published",
                 "the port is published for the host's own segments, or for this host, only"
                     .to_owned(),
-                match called {
+                match self.called() {
                     Some((site, plug)) => mend::widen(site, plug),
                     None => "publish it without a limit of its reach".to_owned(),
                 },
@@ -236,6 +229,17 @@ impl Walker<'_> {
         };
         Some((hop, format!("{what} ({place})"), fix))
     }
+}
+
+/// What would leave with a container's own address.
+fn of_no_connection() -> (&'static str, String, String) {
+    (
+        "masquerade",
+        "connection tracking takes it for no packet of a connection: it would leave with the container's own \
+         address"
+            .to_owned(),
+        "send what belongs to a connection; a network without masquerading lets it pass".to_owned(),
+    )
 }
 
 /// What egress rules refuse, of a network or of the container alone.

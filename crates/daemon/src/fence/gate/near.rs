@@ -93,7 +93,7 @@ impl Near {
     }
 }
 
-/// The address of all on a link that a subnet implies, whatever the link was told (RFC 919); IPv6 has none.
+/// The address of all on a link that a subnet implies (RFC 919), which the kernel knows whatever the link has been given; IPv6 has none.
 fn broadcast_of(net: IpNet) -> Option<IpAddr> {
     match net {
         IpNet::V4(net) if net.prefix_len() < 31 => Some(net.broadcast().into()),
