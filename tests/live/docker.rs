@@ -54,9 +54,51 @@ impl Docker {
     /// All lists call the network of a container as Docker does.
     #[track_caller]
     fn lists(&self, name: &str, network: &str) {
-        for list in ["ps", "ports", "port ls", "limit", "firewall status"] {
+        for list in [
+            "ps",
+            "ports",
+            "port ls",
+            "limit",
+            "firewall status",
+            "top",
+            "top --by port",
+            "events",
+            &format!("top {network}"),
+            &format!("explain {name} host"),
+        ] {
             self.until(&format!("{SPOKE} {list} | grep -w {name} | grep -qw {network}"));
         }
+        for list in ["top --by network", "events", "flows", "explain web api 80", "doctor"] {
+            let said = self.world().sh(&format!("{SPOKE} {list} || true"));
+            assert!(!said.contains("docker-10."), "{list}: {said}");
+        }
+        let row = self.spoke("top --by network -o json");
+        let row: serde_json::Value = serde_json::from_str(&row).unwrap();
+        assert!(row[0]["title"] == network && row[0]["network"] != network, "{row}");
+        self.spoke(&format!("flows {network}"));
+    }
+
+    /// So do those of egress rules, and what was refused.
+    #[track_caller]
+    fn lists_refusals(&self) {
+        self.engine.docker(
+            "network create -d spoke --ipam-driver spoke --subnet 10.86.0.0/24 \
+             -o egress=10.9.0.7:443 shut",
+        );
+        self.engine.docker("run -d --name shy --network shut busybox /bin/sleep 3600");
+        self.until(&format!("{SPOKE} ps shut | grep -qw shy"));
+        assert_eq!(self.spoke("egress set shut 10.9.0.7:443,10.9.0.8:443"), "shut\n");
+        assert_eq!(self.spoke("egress set --container shy shut 10.9.0.7:443"), "shy on shut\n");
+        self.spoke("egress set --container shy --inherit");
+        assert!(self.spoke("egress show shut -o json").contains("\"title\": \"shut\""));
+        self.spoke("egress test shut 10.9.0.8:443");
+        self.engine.try_docker("exec shy nc -w 1 192.0.2.2 443");
+        self.until(&format!("{SPOKE} denied shut | grep -w shy | grep -qw shut"));
+        assert!(!self.spoke("denied").contains("docker-10."), "{}", self.spoke("denied"));
+        let said = self.try_spoke("explain shy 192.0.2.2 443").stdout;
+        assert!(said.contains("egress rules of network shut"), "{said}");
+        self.engine.remove_each("shy");
+        self.engine.docker("network rm shut");
     }
 }
 
@@ -88,6 +130,7 @@ fn of_docker() {
     docker.comes_back("api", 8444);
     docker.until("[ $(tc qdisc show | grep -c \"rate 7Mbit\") = 2 ]");
     docker.lists("web", "front");
+    docker.lists_refusals();
     docker.spoke("limit web none");
     docker.until("! tc qdisc show | grep -q 7Mbit");
     assert_eq!(docker.page(8080), "api");

@@ -1,16 +1,16 @@
 //! `spoke denied`: what the fences of networks refused so far, and from now on.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use host::denied::{Denied, path};
 use host::standard;
 use host::time::rfc3339;
-use model::{NetworkName, Result, Runtime, Timestamp};
+use model::{NetworkName, Result, Timestamp};
+use serde::Serialize;
 
 use super::events::{Tail, changed, kept, learned, watch};
 use super::table::Table;
-use super::titles::Titles;
+use super::titles::{Titles, shown, with_name};
 use crate::answer::Answer;
 use crate::args::denied::DeniedArgs;
 use crate::context::HostContext;
@@ -22,11 +22,11 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    let called = Called::of(output, host_context)?;
+    let titles = Titles::read(&(host_context.engine)()?)?;
     let network = known(wanted, host_context)?;
-    let mut all = all(network.as_ref(), host_context);
+    let all = all(network.as_ref(), host_context);
     refuse_unknown(network.as_ref(), &all, host_context)?;
-    all.iter_mut().for_each(|one| called.put(one));
+    let all: Vec<_> = all.into_iter().map(|one| DeniedView::of(one, &titles)).collect();
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let all = &all[first..];
     Ok(Answer::text(render(output, &all, || table(all).text())?))
@@ -47,47 +47,32 @@ fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<Netwo
     engine.records.meant(name).map(Some)
 }
 
-/// What networks are called: people read the name that Docker's user gave, as in `spoke ps`. Scripts get that of the
-/// book.
-struct Called {
-    titles: Titles,
-    by_docker: BTreeMap<String, String>,
+/// A refusal as it is shown: scripts get the network's name, people what its runtime calls it.
+#[derive(Debug, Serialize)]
+pub(super) struct DeniedView {
+    #[serde(flatten)]
+    pub(super) denied: Denied,
+    /// What its runtime calls the network, where that differs.
+    pub(super) title: Option<String>,
 }
 
-impl Called {
-    fn of(output: Output, host_context: &HostContext) -> Result<Self> {
-        let engine = (host_context.engine)()?;
-        let titles = Titles::of(&engine.records.networks()?);
-        let mut by_docker: BTreeMap<String, String> = BTreeMap::new();
-        if output == Output::Table {
-            for alias in engine.records.aliases()? {
-                if let (Some(title), Runtime::Docker) = (&alias.title, alias.runtime) {
-                    by_docker.entry(alias.network.to_string()).or_insert_with(|| title.to_string());
-                }
-            }
-        }
-        Ok(Self { titles, by_docker })
+impl DeniedView {
+    pub(super) fn of(mut denied: Denied, titles: &Titles) -> Self {
+        let title = titles.title(&denied.network, denied.runtime.as_deref());
+        titles.put(&mut denied.network);
+        Self { denied, title }
     }
 
-    fn put(&self, denied: &mut Denied) {
-        let is_docker_s = denied.runtime.as_deref().is_none_or(|it| it == "docker");
-        match self.by_docker.get(&denied.network).filter(|_| is_docker_s) {
-            Some(title) => {
-                denied.why = with_name(&denied.why, &denied.network, title);
-                denied.network.clone_from(title);
-            }
-            None => self.titles.put(&mut denied.network),
-        }
+    /// What people call the network.
+    pub(super) fn network(&self) -> &str {
+        shown(&self.title, &self.denied.network)
     }
-}
 
-/// A sentence with another name for a network, which is a word of it.
-fn with_name(text: &str, network: &str, title: &str) -> String {
-    let word = |word: &str| match word.strip_prefix(network) {
-        Some(end @ ("" | ",")) => format!("{title}{end}"),
-        Some(_) | None => word.to_owned(),
-    };
-    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    /// Why, as people read it.
+    pub(super) fn why(&self) -> String {
+        let Denied { why, network, .. } = &self.denied;
+        self.title.as_ref().map_or_else(|| why.clone(), |title| with_name(why, network, title))
+    }
 }
 
 /// A network that is gone by now may be in the log.
@@ -119,7 +104,7 @@ pub(super) fn follow(
     let mut tail = Tail::open(&path).ok();
     let mut news: Vec<Denied> = tail.as_mut().map(Tail::rest).unwrap_or_default();
     let network = known(wanted, host_context)?;
-    let called = Called::of(output, host_context)?;
+    let titles = Titles::read(&(host_context.engine)()?)?;
     news.retain(|one| is_of(one, network.as_ref()));
     refuse_unknown(network.as_ref(), &news, host_context)?;
     let first = news.len().saturating_sub(wanted.last.unwrap_or(0));
@@ -127,9 +112,8 @@ pub(super) fn follow(
     loop {
         news.retain(|one| is_of(one, network.as_ref()));
         learned::name_denied(&mut news, host_context);
-        for one in &mut news {
-            called.put(one);
-            if !write(output, one, out)? {
+        for one in news {
+            if !write(output, &DeniedView::of(one, &titles), out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());
             }
@@ -138,7 +122,7 @@ pub(super) fn follow(
     }
 }
 
-fn write(output: Output, denied: &Denied, out: &mut dyn Write) -> Result<bool> {
+fn write(output: Output, denied: &DeniedView, out: &mut dyn Write) -> Result<bool> {
     let text = match output {
         Output::Table => {
             let mut table = Table::headless();
@@ -153,7 +137,7 @@ fn write(output: Output, denied: &Denied, out: &mut dyn Write) -> Result<bool> {
     standard::write(out, &text)
 }
 
-fn table(all: &[Denied]) -> Table {
+fn table(all: &[DeniedView]) -> Table {
     let mut table = Table::new(&["TIME", "NETWORK", "CONTAINER", "TO", "WHAT", "WHY"]);
     for denied in all {
         table.row(cells(denied));
@@ -161,13 +145,14 @@ fn table(all: &[Denied]) -> Table {
     table
 }
 
-fn cells(denied: &Denied) -> [String; 6] {
+fn cells(view: &DeniedView) -> [String; 6] {
+    let denied = &view.denied;
     [
         rfc3339(Timestamp(denied.time)),
-        denied.network.clone(),
+        view.network().to_owned(),
         denied.who(),
         denied.target(),
         denied.act.shown().to_owned(),
-        denied.why.clone(),
+        view.why(),
     ]
 }

@@ -17,6 +17,7 @@ use engine::Mode;
 use model::{Attachment, Network, Result};
 
 use super::check::{Check, Status};
+use super::titles::Titles;
 use super::view::FindingView;
 use super::{events, findings, install, stock};
 use crate::answer::{Answer, FOUND};
@@ -137,8 +138,9 @@ fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check>
         let used = engine.links.used_of(record).ok().flatten();
         record.quota().zip(used).is_some_and(|(quota, used)| used >= quota.bytes)
     };
+    let titles = Titles::read(&engine).unwrap_or_default();
     let check = |record: &Attachment| {
-        let (name, network) = (record.container_name(), record.network());
+        let (name, network) = (record.container_name(), titles.shown(record));
         let what = format!("{name} on {network} has used up its quota: its packets are dropped");
         Check::warn(what, format!("spoke limit --network {network} {name} --quota SIZE/PERIOD"))
     };

@@ -8,6 +8,7 @@ pub(super) use own::texts;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use engine::Engine;
 use host::denied::{Act, Denied};
 use host::time::{self, rfc3339};
 use linux::filter::fence::{self, Fenced, Opening};
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use super::denied;
 use super::table::Table;
+use super::titles::Titles;
 use crate::answer::Answer;
 use crate::args::egress::{EgressCommand, LearnArgs, SuggestArgs};
 use crate::context::HostContext;
@@ -31,6 +33,8 @@ const ONE_OF_BOTH: &str = "give a network, or --container";
 #[derive(Debug, Serialize)]
 struct FenceView {
     network: String,
+    /// What its runtime calls the network, where that differs.
+    title: Option<String>,
     /// Whether the network has rules. Without any its containers go where they want, but for those that have
     /// rules of their own.
     #[serde(rename = "fenced")]
@@ -92,13 +96,13 @@ fn learn(wanted: &LearnArgs, output: Output, host_context: &HostContext) -> Resu
     }
 }
 
-fn fenced(network: &Network) -> Result<Fenced> {
-    Fenced::of(&network.name, &network.wiring, &network.ipam)?.ok_or_else(|| {
-        Error::not_found(format!(
-            "network {} has no egress rules: it was made without --egress",
-            network.called()
-        ))
-    })
+fn fenced(engine: &Engine<'_>, network: &Network) -> Result<Fenced> {
+    let fenced = Fenced::of(&network.name, &network.wiring, &network.ipam)?;
+    fenced.map_or_else(|| Err(unfenced(&Titles::read(engine)?.shown_of(network))), Ok)
+}
+
+fn unfenced(network: &str) -> Error {
+    Error::not_found(format!("network {network} has no egress rules: it was made without --egress"))
 }
 
 /// Records the change first: a process that makes the fence meanwhile makes the new one.
@@ -108,15 +112,21 @@ fn change(
     host_context: &HostContext,
     change: &dyn Fn(&mut Fence),
 ) -> Result<Answer> {
-    let network = (host_context.engine)()?.networks.change_fence(name, change)?;
-    let fenced = fenced(&network)?;
+    let engine = (host_context.engine)()?;
+    let network = engine.networks.change_fence(name, change)?;
+    let fenced = fenced(&engine, &network)?;
     let mut socket = Socket::netfilter()?;
     let now = time::moment()?;
     fence::keep(&mut socket, &fenced, Some(&now))?;
     if !fenced.fence.is_learning(&now) {
         fence::prune(&mut socket, &fenced)?;
     }
-    Ok(Answer::text(names(output, &[network.called().to_string()])?))
+    // Scripts get the network's own name.
+    let called = match output {
+        Output::Table => Titles::read(&engine)?.shown_of(&network),
+        _ => network.called().to_string(),
+    };
+    Ok(Answer::text(names(output, &[called])?))
 }
 
 fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
@@ -124,7 +134,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
     let network = engine.records.network(name)?;
     let containers = own::views(&engine, &network.name, host_context)?;
     // Without rules of its own it may have a container with some.
-    let fence = match fenced(&network) {
+    let fence = match fenced(&engine, &network) {
         Ok(fenced) => Some(fenced.fence),
         Err(_) if !containers.is_empty() => None,
         Err(error) => return Err(error),
@@ -134,6 +144,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
     let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
     let view = FenceView {
         network: network.called().to_string(),
+        title: Titles::read(&engine)?.title(network.name.as_str(), None),
         is_fenced: fence.is_some(),
         rules: texts(&fence_of),
         strict: fence_of.strict,
@@ -245,7 +256,7 @@ fn suggest(wanted: &SuggestArgs, output: Output, host_context: &HostContext) -> 
             let network = engine.records.network(network)?;
             let mut denied = denied::all(Some(&network.name), host_context);
             denied.retain(|one| !one.by_own_rules);
-            (fenced(&network)?.fence, denied)
+            (fenced(&engine, &network)?.fence, denied)
         }
         (None, None) => return Err(Error::invalid(ONE_OF_BOTH)),
     };

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::args::EventsArgs;
 use super::table::Table;
+use super::titles::{Titled, Titles};
 use crate::answer::Answer;
 use crate::context::HostContext;
 use crate::output::{Output, line, render};
@@ -32,8 +33,16 @@ pub(super) fn show(
     let mut events = reported(&host_context.events);
     learned::name_events(&mut events, host_context);
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
-    let events = &events[first..];
-    Ok(Answer::text(render(output, &events, || table(events).text())?))
+    let titles = titles(host_context);
+    let shown = events[first..].iter();
+    let scripts: Vec<_> =
+        shown.map(|event| Titled { of: event, title: titles.event(event) }).collect();
+    Ok(Answer::text(render(output, &scripts, || table(&events[first..], &titles).text())?))
+}
+
+/// What networks are called; without the book, what was written is shown as it is.
+pub(super) fn titles(host_context: &HostContext) -> Titles {
+    (host_context.engine)().and_then(|engine| Titles::read(&engine)).unwrap_or_default()
 }
 
 /// The events so far, the oldest first.
@@ -71,8 +80,10 @@ pub(super) fn follow(
     let first = reported.len().saturating_sub(wanted.last.unwrap_or(0));
     let mut news: Vec<Event> = reported[first..].to_vec();
     loop {
+        // A network may have been made, or named, since the last look.
+        let titles = if news.is_empty() { Titles::default() } else { titles(host_context) };
         for event in &news {
-            if !write(output, event, out)? {
+            if !write(output, (event, &titles), out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());
             }
@@ -96,33 +107,32 @@ pub(super) fn changed<T: DeserializeOwned>(
     Ok(news)
 }
 
-fn write(output: Output, event: &Event, out: &mut dyn Write) -> Result<bool> {
+fn write(output: Output, (event, titles): (&Event, &Titles), out: &mut dyn Write) -> Result<bool> {
+    let titled = Titled { of: event, title: titles.event(event) };
     let text = match output {
-        Output::Table => sentence(event),
-        Output::Json => line(event)? + "\n",
+        Output::Table => {
+            let mut table = Table::headless();
+            table.row(cells(event, titles));
+            table.text()
+        }
+        Output::Json => line(&titled)? + "\n",
         Output::Yaml | Output::Frr | Output::Bird => {
-            format!("---\n{}", render(output, event, String::new)?)
+            format!("---\n{}", render(output, &titled, String::new)?)
         }
     };
     standard::write(out, &text)
 }
 
-fn sentence(event: &Event) -> String {
-    let mut table = Table::headless();
-    table.row(cells(event));
-    table.text()
-}
-
-fn table(events: &[Event]) -> Table {
+fn table(events: &[Event], titles: &Titles) -> Table {
     let mut table = Table::new(&["TIME", "EVENT", "WHAT"]);
     for event in events {
-        table.row(cells(event));
+        table.row(cells(event, titles));
     }
     table
 }
 
-fn cells(event: &Event) -> [String; 3] {
-    [rfc3339(Timestamp(event.time)), event.event.name(), event.message.clone()]
+fn cells(event: &Event, titles: &Titles) -> [String; 3] {
+    [rfc3339(Timestamp(event.time)), event.event.name(), titles.sentence(event)]
 }
 
 /// The file as far as it was read.

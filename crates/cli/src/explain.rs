@@ -14,6 +14,7 @@ use model::Result;
 use netlink::Socket;
 
 use super::mapped::Mapped;
+use super::titles::Titles;
 use crate::answer::{Answer, FOUND};
 use crate::args::explain::{ExplainArgs, Port};
 use crate::context::HostContext;
@@ -59,7 +60,8 @@ fn explained(
     let records = engine.records.attachments()?;
     let aliases = engine.records.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
-    let book = HostRecords::new(&records, &aliases, &mapped);
+    let titles = Titles::read(&engine)?;
+    let book = HostRecords::new(&records, (&aliases, &titles), &mapped);
     let from = book.sender(&wanted.from, &mut kernel)?;
     let mut notes = Vec::new();
     let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {

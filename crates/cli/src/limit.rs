@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::args::LimitArgs;
 use super::container::{Called, attachments, shown, waiting};
 use super::table::Table;
-use super::titles::{self, Named, entitle};
+use super::titles::{self, Named, Titles, entitle};
 use super::traffic::unit::short;
 use crate::answer::Answer;
 use crate::context::HostContext;
@@ -79,7 +79,7 @@ fn set(
         )));
     }
     found.sort_by(|one, other| one.id.cmp(&other.id));
-    let mut lines = Vec::new();
+    let (mut lines, titles) = (Vec::new(), Titles::read(&engine)?);
     for attachment in found {
         let limits = wanted.applied_to(attachment.wiring.bandwidth.as_ref());
         engine
@@ -90,7 +90,7 @@ fn set(
         lines.push(format!(
             "{} on {}: receives {}, sends {}{quota}",
             attachment.container_name(),
-            attachment.network(),
+            titles.shown(&attachment),
             bits(limits.ingress.map(|rate| rate.rate)),
             bits(limits.egress.map(|rate| rate.rate))
         ));

@@ -104,19 +104,23 @@ impl ShownRecords {
         Ok(Self { networks, records, aliases: super::network::by_network(aliases), mapped })
     }
 
+    fn titles(&self) -> Titles {
+        Titles::of(&self.networks).with(&self.aliases)
+    }
+
     fn attachments(&self, host_context: &HostContext) -> Vec<page::shown::Attachment> {
-        let titles = Titles::of(&self.networks).with(&self.aliases);
-        let rows = ps::all(&self.records, &self.mapped, &titles);
+        let rows = ps::all(&self.records, &self.mapped, &self.titles());
         rows.into_iter().map(|row| containers::attachment(row, host_context)).collect()
     }
 
     fn networks(&self) -> Vec<page::shown::Network> {
-        let shown = |network| network::shown(network, &self.records, &self.aliases);
+        let titles = self.titles();
+        let shown = |network| network::shown(network, &self.records, &self.aliases, &titles);
         self.networks.iter().map(shown).collect()
     }
 
     fn ports(&self) -> Vec<page::shown::Port> {
-        let titles = Titles::of(&self.networks);
+        let titles = self.titles();
         let mut ports = ports::all(&self.records, &self.mapped);
         ports.iter_mut().for_each(|port| titles.complete(port.named()));
         ports.into_iter().map(containers::port).collect()

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use engine::Engine;
-use model::{Alias, Kind, Network, NetworkName, Result};
+use host::event::Event;
+use model::{Alias, Attachment, Kind, Network, NetworkName, Result};
+use serde::Serialize;
 
 /// By their names in the book. Lists are made with those, and say these.
 #[derive(Debug, Default)]
@@ -11,6 +13,17 @@ pub(super) struct Titles {
     ours: BTreeMap<String, String>,
     /// Those of runtimes, by the name in the book and the runtime.
     theirs: BTreeMap<(String, String), String>,
+    /// The runtimes that made them.
+    makers: BTreeMap<String, String>,
+}
+
+/// What was written down about a network, with what that is called now, for scripts.
+#[derive(Debug, Serialize)]
+pub(super) struct Titled<'a, T> {
+    #[serde(flatten)]
+    pub(super) of: &'a T,
+    /// What its runtime calls the network, where that differs.
+    pub(super) title: Option<String>,
 }
 
 /// What a row says of its network.
@@ -29,7 +42,13 @@ impl Titles {
         let titled = networks.iter().filter_map(|network| {
             Some((network.name.to_string(), network.title.as_ref()?.to_string()))
         });
-        Self { ours: titled.collect(), theirs: BTreeMap::new() }
+        let makers = networks.iter().map(|it| (it.name.to_string(), it.runtime.to_string()));
+        Self { ours: titled.collect(), theirs: BTreeMap::new(), makers: makers.collect() }
+    }
+
+    /// All that the book has.
+    pub(super) fn read(engine: &Engine<'_>) -> Result<Self> {
+        Ok(Self::of(&engine.records.networks()?).with(&engine.records.aliases()?))
     }
 
     /// Also those of runtimes.
@@ -46,11 +65,46 @@ impl Titles {
     /// Puts all that in a row. A network that a command renamed has that name alone: its runtime goes on to call it by the
     /// old one.
     pub(super) fn complete(&self, row: Named<'_>) {
-        *row.title = match self.ours.contains_key(row.network.as_str()) {
-            true => None,
-            false => self.theirs.get(&(row.network.clone(), row.runtime.to_owned())).cloned(),
-        };
+        *row.title = self.title(row.network, Some(row.runtime));
         self.put(row.network);
+    }
+
+    /// What this runtime calls the network, or the one that made it; nothing where that is its name.
+    pub(super) fn title(&self, network: &str, runtime: Option<&str>) -> Option<String> {
+        if self.ours.contains_key(network) {
+            return None;
+        }
+        let runtime = runtime.or(self.makers.get(network).map(String::as_str))?;
+        self.theirs.get(&(network.to_owned(), runtime.to_owned())).cloned()
+    }
+
+    /// What an attachment's runtime calls its network.
+    pub(super) fn of_record(&self, record: &Attachment) -> Option<String> {
+        self.title(record.id.network.as_str(), Some(&record.runtime.to_string()))
+    }
+
+    /// What people call an attachment's network.
+    pub(super) fn shown(&self, record: &Attachment) -> String {
+        self.of_record(record).unwrap_or_else(|| record.network().to_string())
+    }
+
+    /// What people call a network.
+    pub(super) fn shown_of(&self, network: &Network) -> String {
+        let title = self.title(network.name.as_str(), None);
+        title.unwrap_or_else(|| network.called().to_string())
+    }
+
+    /// What the runtime of an event calls its network now.
+    pub(super) fn event(&self, event: &Event) -> Option<String> {
+        self.title(event.network.as_ref()?, event.runtime.as_deref())
+    }
+
+    /// An event's message as people read it: it was written with the network's name in the book.
+    pub(super) fn sentence(&self, event: &Event) -> String {
+        match (&event.network, self.event(event)) {
+            (Some(network), Some(title)) => with_name(&event.message, network, &title),
+            (_, _) => event.message.clone(),
+        }
     }
 
     /// Puts what a network is called in the place of its name.
@@ -68,6 +122,15 @@ impl Titles {
     }
 }
 
+/// A sentence with another name for a network, which is a word of it.
+pub(super) fn with_name(text: &str, network: &str, title: &str) -> String {
+    let word = |word: &str| match word.strip_prefix(network) {
+        Some(end @ ("" | "," | ":" | ";" | ".")) => format!("{title}{end}"),
+        Some(_) | None => word.to_owned(),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// What people call the network of a row, by what the row says of it.
 pub(super) fn shown<'a>(title: &'a Option<String>, network: &'a String) -> &'a String {
     title.as_ref().unwrap_or(network)
@@ -82,7 +145,7 @@ pub(super) fn entitle<R>(
 ) -> Result<()> {
     let network = wanted.map(|called| engine.records.meant(called)).transpose()?;
     rows.retain_mut(|row| network.as_ref().is_none_or(|it| *named(row).network == it.as_str()));
-    let titles = Titles::of(&engine.records.networks()?).with(&engine.records.aliases()?);
+    let titles = Titles::read(engine)?;
     rows.iter_mut().for_each(|row| titles.complete(named(row)));
     Ok(())
 }

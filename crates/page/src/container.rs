@@ -37,11 +37,11 @@ pub(crate) fn write(html: &mut Html, container: &Container) {
     });
     section(html, "Found by these names", !container.names.is_empty(), |html| {
         html.el("ul", &[], |html| {
-            for (name, network) in &container.names {
+            for (name, place) in &container.names {
                 html.el("li", &[], |html| {
                     html.leaf("code", &[], &short(name, 120));
                     html.text(" on ");
-                    to_network(html, network);
+                    to_network(html, &place.network, place.title.as_deref());
                 });
             }
         });
@@ -72,7 +72,7 @@ fn section(html: &mut Html, title: &str, is_shown: bool, inner: impl FnOnce(&mut
 
 fn attachment(html: &mut Html, one: &Attachment) {
     html.el("section", &[("class", "card")], |html| {
-        html.el("h2", &[], |html| to_network(html, &one.network));
+        html.el("h2", &[], |html| to_network(html, &one.network, one.title.as_deref()));
         html.el("dl", &[("class", "facts")], |html| {
             let mut fact = |name: &str, value: &str, class: &str| {
                 if !value.is_empty() {

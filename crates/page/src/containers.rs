@@ -69,14 +69,16 @@ fn filter(html: &mut Html, containers: &Containers) {
             }
         });
         // Always there, so that the script replaces it alone.
-        html.el("p", &[], |html| only(html, filter));
+        html.el("p", &[], |html| only(html, containers));
     });
 }
 
-fn only(html: &mut Html, filter: &Filter) {
+fn only(html: &mut Html, containers: &Containers) {
+    let filter = &containers.filter;
     let mut words = Vec::new();
     if !filter.network.is_empty() {
-        words.push(format!("network {}", short(&filter.network, 40)));
+        let called = containers.network.as_ref().map_or(filter.network.as_str(), Network::called);
+        words.push(format!("network {}", short(called, 40)));
     }
     if !filter.text.is_empty() {
         words.push(format!("“{}”", short(&filter.text, 40)));
@@ -97,6 +99,7 @@ fn of_network(html: &mut Html, network: &Network) {
                 });
             }
         };
+        fact("Name here", network.title.as_ref().map_or("", |_| &network.name));
         fact("Subnets", &network.subnets.join(", "));
         fact("Driver", &network.driver);
         fact("Device", network.device.as_deref().unwrap_or_default());
@@ -116,7 +119,7 @@ fn row(html: &mut Html, group: &[Attachment]) {
         cell(html, "Runtime", |html| tag(html, &first.runtime));
         cell(html, "Network", |html| {
             for one in group {
-                html.el("div", &[], |html| to_network(html, &one.network));
+                html.el("div", &[], |html| to_network(html, &one.network, one.title.as_deref()));
             }
         });
         html.el("td", &[("data-of", "Address"), ("class", "mono")], |html| {

@@ -48,6 +48,6 @@ fn row(html: &mut Html, refusal: &Refusal) {
         });
         cell(html, "What", |html| html.text(&refusal.what));
         cell(html, "Why", |html| html.text(&refusal.why));
-        cell(html, "Network", |html| to_network(html, &refusal.network));
+        cell(html, "Network", |html| to_network(html, &refusal.network, refusal.title.as_deref()));
     });
 }

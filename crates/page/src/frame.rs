@@ -164,8 +164,9 @@ pub(crate) fn to_container(html: &mut Html, name: &str, runtime: &str) {
 }
 
 /// A link to the containers of a network.
-pub(crate) fn to_network(html: &mut Html, name: &str) {
-    html.leaf("a", &[("href", &link("containers", &[("network", name)]))], name);
+pub(crate) fn to_network(html: &mut Html, name: &str, title: Option<&str>) {
+    let url = link("containers", &[("network", name)]);
+    html.leaf("a", &[("href", &url)], title.unwrap_or(name));
 }
 
 /// The head of a table.

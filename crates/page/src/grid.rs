@@ -216,6 +216,7 @@ mod tests {
         });
         Pool {
             network: "front".into(),
+            title: None,
             subnet: "10.70.0.0/16".into(),
             size: 0,
             used: 0,

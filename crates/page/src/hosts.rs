@@ -38,7 +38,7 @@ fn row(html: &mut Html, host: &Member) {
         cell(html, "Leases from", |html| {
             for (network, block) in &host.blocks {
                 html.el("div", &[], |html| {
-                    to_network(html, network);
+                    to_network(html, network, None);
                     html.text(" ");
                     html.leaf("span", &[("class", "mono")], block);
                 });

@@ -150,13 +150,13 @@ fn lanes<'a>(overview: &'a Overview) -> Vec<Lane<'a>> {
     for attachment in &overview.attachments {
         on.entry(attachment.network.as_str()).or_default().push(attachment);
     }
-    let several = several(&overview.attachments);
+    let several = several(overview);
     let mut lane = |network: &'a Network| {
         let attachments = on.remove(network.name.as_str()).unwrap_or_default();
         let others = |one: &&Attachment| {
             let of = several.get(&key(one))?;
-            let others = of.iter().filter(|name| **name != network.name);
-            let words: Vec<&str> = others.copied().collect();
+            let others = of.iter().filter(|(name, _)| *name != network.name);
+            let words: Vec<&str> = others.map(|(_, called)| *called).collect();
             (!words.is_empty()).then(|| format!("also on {}", words.join(", ")))
         };
         let also = attachments.iter().filter_map(|one| Some((key(one), others(one)?))).collect();
@@ -164,17 +164,18 @@ fn lanes<'a>(overview: &'a Overview) -> Vec<Lane<'a>> {
     };
     let mut lanes: Vec<Lane<'_>> = overview.networks.iter().map(&mut lane).collect();
     lanes.sort_by_cached_key(|lane| {
-        (std::cmp::Reverse(lane.attachments.len()), crate::in_order(&lane.network.name))
+        (std::cmp::Reverse(lane.attachments.len()), crate::in_order(lane.network.called()))
     });
     lanes.truncate(LANES);
     lanes
 }
 
-/// The containers that are on several networks.
-fn several(attachments: &[Attachment]) -> BTreeMap<Key<'_>, Vec<&str>> {
-    let mut networks: BTreeMap<Key<'_>, Vec<&str>> = BTreeMap::new();
-    for one in attachments {
-        networks.entry(key(one)).or_default().push(&one.network);
+/// The containers that are on several networks: the names of these, and what they are called.
+fn several(overview: &Overview) -> BTreeMap<Key<'_>, Vec<(&str, &str)>> {
+    let mut networks: BTreeMap<Key<'_>, Vec<(&str, &str)>> = BTreeMap::new();
+    for one in &overview.attachments {
+        let called = one.title.as_ref().unwrap_or(&one.network);
+        networks.entry(key(one)).or_default().push((&one.network, called));
     }
     networks.retain(|_, of| of.len() > 1);
     networks
@@ -218,7 +219,9 @@ fn draw(html: &mut Html, lane: &Lane<'_>, (top, height): (usize, usize), size: S
             };
             let (x, room) = (PAD.to_string(), room.to_string());
             let place = [("x", x.as_str()), ("width", &room), ("height", "46")];
-            html.el("svg", &place, |html| text(html, (0, 28), "title", &short(&network.name, 28)));
+            html.el("svg", &place, |html| {
+                text(html, (0, 28), "title", &short(network.called(), 28))
+            });
         });
         let meta = meta(network);
         let count = counted(lane.attachments.len(), "container");
@@ -241,7 +244,8 @@ fn meta(network: &Network) -> String {
     if network.internal {
         words.push("internal".to_owned());
     }
-    words.extend(network.titles.iter().take(2).map(|title| format!("“{}”", short(title, 20))));
+    let others = network.titles.iter().filter(|title| network.called() != title.as_str());
+    words.extend(others.take(2).map(|title| format!("“{}”", short(title, 20))));
     words.join(" · ")
 }
 

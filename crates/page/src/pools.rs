@@ -18,7 +18,8 @@ pub(crate) fn write(html: &mut Html, pools: &Pools) {
     if let Some(network) = &pools.network {
         html.el("p", &[("class", "sum")], |html| {
             html.text("Network ");
-            to_network(html, network);
+            let shown = pools.pools.first().and_then(|pool| pool.title.as_deref());
+            to_network(html, network, shown);
             html.text(" only. ");
             html.leaf("a", &[("href", "addresses")], "All networks");
         });
@@ -73,11 +74,12 @@ fn one(html: &mut Html, pool: &Pool, is_alone: bool) {
             html.leaf("span", &[("class", "mono")], &pool.subnet);
             html.text(" ");
             // A page that is of this network alone would lead to itself.
+            let called = pool.title.as_ref().unwrap_or(&pool.network);
             if is_alone {
-                html.leaf("span", &[("class", "of")], &pool.network);
+                html.leaf("span", &[("class", "of")], called);
             } else {
                 let url = link("addresses", &[("network", &pool.network)]);
-                html.leaf("a", &[("href", &url), ("class", "of")], &pool.network);
+                html.leaf("a", &[("href", &url), ("class", "of")], called);
             }
         });
         html.leaf("p", &[("class", "sum")], &sum(pool));

@@ -67,10 +67,10 @@ fn row(html: &mut Html, port: &Port, of_all: bool) {
 
 fn network(html: &mut Html, port: &Port) {
     if !port.is_beside {
-        return to_network(html, &port.network);
+        return to_network(html, &port.network, port.title.as_deref());
     }
     html.el("div", &[], |html| {
-        html.text(&short(&port.network, NAME));
+        html.text(&short(port.title.as_ref().unwrap_or(&port.network), NAME));
         html.text(" ");
         tag(html, "Docker's own");
     });

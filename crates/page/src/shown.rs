@@ -39,6 +39,8 @@ pub struct Addresses {
 pub struct Network {
     /// Its name.
     pub name: String,
+    /// What its runtime calls it, where that differs.
+    pub title: Option<String>,
     /// Who made it.
     pub runtime: String,
     /// Who makes its links.
@@ -55,6 +57,22 @@ pub struct Network {
     pub titles: Vec<String>,
 }
 
+impl Network {
+    /// What people call it.
+    pub fn called(&self) -> &str {
+        self.title.as_ref().unwrap_or(&self.name)
+    }
+}
+
+/// A network that is led to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The network.
+    pub network: String,
+    /// What its runtime calls the network, where that differs.
+    pub title: Option<String>,
+}
+
 /// An interface of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attachment {
@@ -66,6 +84,8 @@ pub struct Attachment {
     pub runtime: String,
     /// The network.
     pub network: String,
+    /// What its runtime calls the network, where that differs.
+    pub title: Option<String>,
     /// The container's end.
     pub interface: String,
     /// With the prefix length.
@@ -124,6 +144,8 @@ impl Part {
 pub struct Pool {
     /// The network.
     pub network: String,
+    /// What its runtime calls the network, where that differs.
+    pub title: Option<String>,
     /// Its subnets.
     pub subnet: String,
     /// How many addresses can be leased; 2^64-1 where there are more.
@@ -228,7 +250,7 @@ pub struct Container {
     /// Its published ports.
     pub ports: Vec<Port>,
     /// What it is found by over DNS: a name, and the network on which.
-    pub names: Vec<(String, String)>,
+    pub names: Vec<(String, Place)>,
     /// Its last events, newest first.
     pub events: Vec<Event>,
 }
@@ -263,6 +285,8 @@ pub struct Port {
     pub runtime: String,
     /// Its network.
     pub network: String,
+    /// What its runtime calls the network, where that differs.
+    pub title: Option<String>,
     /// The publisher.
     pub backend: String,
     /// Whether Docker publishes it on a network of its own: neither that nor the container has a view here.
@@ -387,7 +411,7 @@ pub struct Hop {
 /// What egress rules refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// The network that alone is shown.
+    /// The network that alone is shown, as it was asked for.
     pub network: Option<String>,
     /// Those of this part, newest first.
     pub refusals: Vec<Refusal>,
@@ -404,6 +428,8 @@ pub struct Refusal {
     pub time: String,
     /// The network.
     pub network: String,
+    /// What its runtime calls the network, where that differs.
+    pub title: Option<String>,
     /// The container's name, or its address.
     pub who: String,
     /// Its runtime, where it is a container that is known.

@@ -1,6 +1,6 @@
 //! Which container has an address, whatever runs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{Attachment, Layer, Phase, Space};
@@ -16,6 +16,8 @@ pub enum Party {
         container: String,
         /// The network.
         network: String,
+        /// What its runtime calls the network, where that differs.
+        title: Option<String>,
         /// Its runtime.
         runtime: String,
     },
@@ -30,16 +32,17 @@ pub enum Party {
 pub struct Addresses(BTreeMap<IpAddr, Party>);
 
 impl Addresses {
-    /// Of these attachments, all layers of them, and of the host itself. Networks that this host does not
+    /// Of these attachments, all layers of them, with what their runtimes call their networks where that differs, and
+    /// of the host itself. Networks that this host does not
     /// route (a tenant's, a cloud's, a remote driver's) may have the same addresses as others, and their
     /// packets do not come by here: they are not in it.
     pub fn of<'a>(
-        attachments: impl IntoIterator<Item = &'a Attachment>,
+        attachments: impl IntoIterator<Item = (&'a Attachment, Option<String>)>,
         host: impl IntoIterator<Item = IpAddr>,
     ) -> Self {
         let mut all: BTreeMap<IpAddr, Party> = BTreeMap::new();
         all.extend(host.into_iter().map(|address| (address, Party::Host)));
-        for record in attachments {
+        for (record, title) in attachments {
             let is_routed = record.wiring.space(&record.id.network) == Space::Host;
             let is_there = !matches!(record.phase, Phase::Reserved);
             if !is_routed || !is_there || !matches!(record.layer, Layer::Link | Layer::Address) {
@@ -48,7 +51,7 @@ impl Addresses {
             let leased = record.leases.iter().map(|lease| lease.address.addr());
             let held = record.addresses.iter().map(|held| held.address.addr());
             for address in held.chain(leased) {
-                all.insert(address, party(record));
+                all.insert(address, party(record, title.clone()));
             }
         }
         Self(all)
@@ -64,6 +67,12 @@ impl Addresses {
         // A loopback address that was translated is seen in the host's namespace only.
         let unknown = if address.is_loopback() { &Party::Host } else { &Party::Outside };
         self.0.get(&address).unwrap_or(unknown)
+    }
+
+    /// The networks that a runtime calls so.
+    pub fn networks_called(&self, title: &str) -> BTreeSet<&str> {
+        let all = self.0.values().filter(|party| party.title() == Some(title));
+        all.filter_map(Party::network).collect()
     }
 
     /// The addresses of the containers that are called so, by name or id.
@@ -91,7 +100,22 @@ impl Party {
 
     /// Whether it is on this network.
     pub fn is_on(&self, wanted: &str) -> bool {
-        matches!(self, Party::Container { network, .. } if network == wanted)
+        self.network() == Some(wanted)
+    }
+
+    /// Its network.
+    pub fn network(&self) -> Option<&str> {
+        match self {
+            Party::Container { network, .. } => Some(network),
+            Party::Host | Party::Outside => None,
+        }
+    }
+
+    fn title(&self) -> Option<&str> {
+        match self {
+            Party::Container { title, .. } => title.as_deref(),
+            Party::Host | Party::Outside => None,
+        }
     }
 }
 
@@ -110,12 +134,13 @@ pub fn is_name(word: &str, [name, container, runtime]: [&str; 3]) -> bool {
     means(word) || behind.is_some_and(means)
 }
 
-fn party(record: &Attachment) -> Party {
+fn party(record: &Attachment, title: Option<String>) -> Party {
     let id = &record.id;
     Party::Container {
         name: record.container_name(),
         container: id.container.to_string(),
         network: record.network().to_string(),
+        title,
         runtime: record.runtime.to_string(),
     }
 }
@@ -130,6 +155,7 @@ pub(crate) mod tests {
             name: "podman/web".to_owned(),
             container: "0123456789abcdef".to_owned(),
             network: "front".to_owned(),
+            title: None,
             runtime: "podman".to_owned(),
         };
         let host = "192.0.2.1".parse().unwrap();

@@ -36,7 +36,7 @@ pub(super) fn test(
         Some(own) => Some(own),
         // A container without rules on a network without any.
         None if is_of_one && network.wiring.fence.is_none() => None,
-        None => Some(fenced(&network)?.fence),
+        None => Some(fenced(&engine, &network)?.fence),
     };
     let views: Vec<JudgedView> =
         wanted.targets.iter().map(|target| judged(fence.as_ref(), target)).collect();

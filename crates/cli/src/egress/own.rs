@@ -15,6 +15,7 @@ use crate::args::egress::SetArgs;
 use crate::container::{Called, attachments, waiting};
 use crate::context::HostContext;
 use crate::output::{Output, names};
+use crate::titles::Titles;
 
 /// What is to be set.
 pub(super) enum RulesChange<'a> {
@@ -149,14 +150,14 @@ pub(super) fn set(
         asked.wiring.own_fence.clone_from(&rules);
         asked.refuse_own_fence()?;
     }
-    let mut lines = Vec::new();
+    let (mut lines, titles) = (Vec::new(), Titles::read(&engine)?);
     for attachment in found {
         let now = engine.attachments.set_egress(&attachment.id, rules.as_ref())?;
         match rules {
             None => shut_by_network(&engine, &now)?,
             Some(_) => shut_by_own(&now)?,
         }
-        lines.push(format!("{} on {}", now.container_name(), now.network()));
+        lines.push(format!("{} on {}", now.container_name(), titles.shown(&now)));
     }
     Ok(Answer::text(names(output, &lines)?))
 }
@@ -195,7 +196,8 @@ pub(super) fn learn(
     let one = learner(&engine, container, network, host_context)?;
     let now = engine.attachments.learn_egress(&one.id, until.as_ref())?;
     shut_by_own(&now)?;
-    let line = format!("{} on {}", now.container_name(), now.network());
+    let network = Titles::read(&engine)?.shown(&now);
+    let line = format!("{} on {network}", now.container_name());
     Ok(Answer::text(names(output, &[line])?))
 }
 

@@ -28,6 +28,7 @@ pub(super) fn plug(
         let own = all.iter().filter(|it| it.link == held.link && it.scope == 0);
         return Ok(Some(Plug {
             network: bridge.name.to_string(),
+            title: None,
             known_as: Vec::new(),
             interface: link.name,
             addresses: own.map(|it| (it.address, None)).collect(),

@@ -11,6 +11,7 @@ use model::{
 
 use super::beside;
 use crate::mapped::Mapped;
+use crate::titles::Titles;
 use crate::view::of_one;
 
 /// No more other containers are looked into for duplicates of an address.
@@ -21,6 +22,7 @@ pub(super) struct HostRecords<'a> {
     records: &'a [Attachment],
     /// What runtimes call networks.
     aliases: &'a [Alias],
+    titles: &'a Titles,
     /// What Docker maps.
     mapped: &'a Mapped,
 }
@@ -41,8 +43,12 @@ impl ResolvedEnd {
 }
 
 impl<'a> HostRecords<'a> {
-    pub(super) fn new(records: &'a [Attachment], aliases: &'a [Alias], mapped: &'a Mapped) -> Self {
-        Self { records, aliases, mapped }
+    pub(super) fn new(
+        records: &'a [Attachment],
+        (aliases, titles): (&'a [Alias], &'a Titles),
+        mapped: &'a Mapped,
+    ) -> Self {
+        Self { records, aliases, titles, mapped }
     }
 
     /// Who begins.
@@ -122,8 +128,11 @@ impl<'a> HostRecords<'a> {
     fn site(&self, record: &Attachment, kernel: &mut Netlink) -> Site {
         let of_it = || self.records.iter().filter(|other| is_same(record, other));
         let links = of_it().filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
-        let mut plugs: Vec<Plug> =
-            links.filter_map(|link| plug(link, self.aliases, of_it())).collect();
+        let plug = |link| {
+            let plug = plug(link, self.aliases, of_it())?;
+            Some(Plug { title: self.titles.of_record(link), ..plug })
+        };
+        let mut plugs: Vec<Plug> = links.filter_map(plug).collect();
         let path =
             record.sandbox.as_ref().map_or(String::new(), |it| it.path.display().to_string());
         let standing = standing(record, kernel);
@@ -275,7 +284,10 @@ fn full_name(record: &Attachment) -> String {
 const SHORTEST: usize = 4;
 
 fn is_called(record: &Attachment, word: &str) -> bool {
-    let starts = word.len() >= SHORTEST && record.id.container.as_str().starts_with(word);
+    let runtime = record.runtime.to_string();
+    let behind = word.strip_prefix(&runtime).and_then(|rest| rest.strip_prefix(['/', ':']));
+    let id = behind.unwrap_or(word);
+    let starts = id.len() >= SHORTEST && record.id.container.as_str().starts_with(id);
     starts || names(record).iter().any(|name| name == word)
 }
 
@@ -301,6 +313,7 @@ fn plug<'a>(
     let held = if record.addresses.is_empty() { &attached.addresses } else { &record.addresses };
     Some(Plug {
         network: record.network().to_string(),
+        title: None,
         known_as: known_as(record, aliases),
         interface,
         addresses: held.iter().map(|it| (it.address, it.gateway)).collect(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use host::time::ago;
-use model::{Error, Holder, Network, Pool, Result};
+use model::{Error, Holder, Kind, Network, Pool, Result};
 use page::shown::{Addresses, Part, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
@@ -23,21 +23,23 @@ pub(super) fn pools(
     let engine = (host_context.engine)()?;
     let networks = engine.records.networks()?;
     let taken = ipam::taken(&engine, &networks, host_context)?;
-    let is_wanted = |network: &&Network| {
-        wanted.of.as_ref().is_none_or(|name| network.called().as_str() == name.as_str())
-    };
-    if !networks.iter().any(|network| is_wanted(&network)) && wanted.of.is_some() {
-        return Err(Error::not_found("there is no network of this name"));
-    }
+    let titles = Titles::read(&engine)?;
+    let find = |name: &String| engine.records.network(&name.parse()?);
+    let meant = wanted.of.as_ref().map(find).transpose().map_err(|error| match error.kind() {
+        Kind::NotFound | Kind::Invalid => Error::not_found("there is no network of this name"),
+        _ => error,
+    })?;
+    let is_wanted =
+        |network: &&Network| meant.as_ref().is_none_or(|meant| meant.name == network.name);
     let pools: Vec<&Pool> =
         networks.iter().filter(is_wanted).flat_map(|network| network.ipam.pools()).collect();
     let (pools, part) = Part::of(pools, wanted.number, MOST);
-    let titles = Titles::of(&networks);
     let pools: Vec<page::shown::Pool> = pools
         .into_iter()
         .map(|pool| {
             let network = titles.called(&pool.id.network);
-            page::shown::Pool { network, ..shown(pool, &taken, host_context) }
+            let title = titles.title(pool.id.network.as_str(), None);
+            page::shown::Pool { network, title, ..shown(pool, &taken, host_context) }
         })
         .collect();
     Ok(Content::Pools(Pools { network: wanted.of.clone(), pools, part }))
@@ -66,6 +68,7 @@ fn shown(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> page::shown
     };
     page::shown::Pool {
         network: view.network,
+        title: None,
         subnet: view.pool,
         size: view.size,
         used: view.used,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use host::time::ago;
 use linux::meter;
 use model::{Error, Result};
-use page::shown::{Attachment, Container, Containers, Part, Port};
+use page::shown::{Attachment, Container, Containers, Network, Part, Place, Port};
 use page::{Content, Filter, Numbered};
 
 use super::{Filled, LAST, ShownRecords, events};
@@ -22,6 +22,7 @@ pub(super) fn attachment(view: AttachmentView, host_context: &HostContext) -> At
         id: view.container,
         runtime: view.runtime,
         network: view.network,
+        title: view.title,
         interface: view.interface,
         addresses: view.addresses,
         mac: view.mac,
@@ -50,6 +51,7 @@ pub(super) fn port(view: PublishedView) -> Port {
         name: view.name,
         runtime: view.runtime,
         network: view.network,
+        title: view.title,
         backend: view.backend.to_owned(),
         is_beside: view.is_beside,
     }
@@ -70,6 +72,20 @@ fn passes(one: &Attachment, filter: &Filter) -> bool {
             || one.labels.iter().any(|(key, value)| has(&format!("{key}={value}"))))
 }
 
+/// The network that is called so here, or else by its runtime; none where none is named.
+fn called<'a>(networks: &'a [Network], name: &str) -> Result<Option<&'a Network>> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let mut titled = networks.iter().filter(|one| one.title.as_deref() == Some(name));
+    let found = networks.iter().find(|one| one.name == name);
+    match (found.or_else(|| titled.next()), titled.next()) {
+        (Some(network), other) if other.is_none() || network.name == name => Ok(Some(network)),
+        (Some(_), _) => Err(Error::conflict("several networks have this name")),
+        (None, _) => Err(Error::not_found("there is no network of this name")),
+    }
+}
+
 fn key(one: &Attachment) -> (&String, &String) {
     (&one.name, &one.runtime)
 }
@@ -81,6 +97,12 @@ impl ShownRecords {
         wanted: &Numbered<Filter>,
         host_context: &HostContext,
     ) -> Result<Option<Filled>> {
+        let networks = self.networks();
+        let network = called(&networks, &wanted.of.network)?;
+        let of = Filter {
+            network: network.map_or_else(String::new, |it| it.name.clone()),
+            ..wanted.of.clone()
+        };
         let mut all = self.attachments(host_context);
         all.sort_by_cached_key(|one| {
             (page::in_order(&one.name), one.name.clone(), one.runtime.clone(), one.network.clone())
@@ -88,23 +110,17 @@ impl ShownRecords {
         let groups: Vec<&[Attachment]> = all.chunk_by(|one, next| key(one) == key(next)).collect();
         let runtimes: BTreeSet<&String> = all.iter().map(|one| &one.runtime).collect();
         let count = groups.len();
-        let found: Vec<&[Attachment]> = groups
-            .into_iter()
-            .filter(|group| group.iter().any(|one| passes(one, &wanted.of)))
-            .collect();
+        let found: Vec<&[Attachment]> =
+            groups.into_iter().filter(|group| group.iter().any(|one| passes(one, &of))).collect();
         let found_count = found.len();
         let (shown, part) = Part::of(found, wanted.number, MOST);
-        let network = self.networks().into_iter().find(|one| one.name == wanted.of.network);
-        if network.is_none() && !wanted.of.network.is_empty() {
-            return Err(Error::not_found("there is no network of this name"));
-        }
         let content = Containers {
-            filter: wanted.of.clone(),
+            filter: of,
             attachments: shown.concat(),
             found: found_count,
             all: count,
             runtimes: runtimes.into_iter().cloned().collect(),
-            network,
+            network: network.cloned(),
             part,
         };
         Ok(Some((Content::Containers(content), self.mapped.notes)))
@@ -156,20 +172,21 @@ impl ShownRecords {
     }
 
     /// What is answered over DNS for these attachments, and on which network.
-    fn names(&self, attachments: &[Attachment]) -> Vec<(String, String)> {
+    fn names(&self, attachments: &[Attachment]) -> Vec<(String, Place)> {
         let table = crate::dns::table(&self.networks, &self.aliases, &self.records);
         let mut names = Vec::new();
         for (network, entry) in table.entries() {
-            let is_its = attachments.iter().any(|one| {
+            let its = attachments.iter().find(|one| {
                 one.network == network.as_str()
                     && entry.addresses.iter().any(|address| {
                         let address = address.to_string();
                         one.addresses.iter().any(|own| own.split('/').next() == Some(&address))
                     })
             });
-            if is_its {
+            if let Some(Attachment { network, title, .. }) = its {
+                let place = Place { network: network.clone(), title: title.clone() };
                 let all = [&entry.name].into_iter().chain(&entry.aliases);
-                names.extend(all.map(|name| (name.clone(), network.to_string())));
+                names.extend(all.map(|name| (name.clone(), place.clone())));
             }
         }
         names

@@ -9,7 +9,8 @@ use model::Timestamp;
 use page::shown::{Day, Event, Events, Part};
 
 use crate::context::HostContext;
-use crate::events::{learned, reported};
+use crate::events::{learned, reported, titles};
+use crate::titles::Titles;
 
 /// A part of the list has so many events.
 const MOST: usize = 100;
@@ -18,12 +19,13 @@ const DAYS: usize = 31;
 /// The characters of a time that are its day.
 const DAY: usize = 10;
 
-fn shown(event: event::Event) -> Event {
+fn shown(event: event::Event, titles: &Titles) -> Event {
+    let message = titles.sentence(&event);
     Event {
         time: rfc3339(Timestamp(event.time)),
         kind: event.event.name(),
         is_trouble: event.event.level() <= Level::Warn,
-        message: event.message,
+        message,
         name: event.name.or(event.container),
         runtime: event.runtime,
     }
@@ -43,11 +45,14 @@ pub(super) fn last(
     is_wanted: impl Fn(&event::Event) -> bool,
 ) -> Vec<Event> {
     let all = named(host_context).into_iter().rev();
-    all.filter(is_wanted).take(most).map(shown).collect()
+    let titles = titles(host_context);
+    all.filter(is_wanted).take(most).map(|event| shown(event, &titles)).collect()
 }
 
 pub(super) fn events(day: Option<&str>, number: usize, host_context: &HostContext) -> Events {
-    let all: Vec<Event> = named(host_context).into_iter().rev().map(shown).collect();
+    let titles = titles(host_context);
+    let all = named(host_context).into_iter().rev().map(|event| shown(event, &titles));
+    let all: Vec<Event> = all.collect();
     let days = days(&all);
     let of_day = |event: &Event| day.is_none_or(|day| event.time.starts_with(day));
     let found: Vec<Event> = all.into_iter().filter(of_day).collect();

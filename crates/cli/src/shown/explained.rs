@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use host::denied::Denied;
 use host::time::rfc3339;
 use host::views::Filled;
 use model::{NetworkName, Result, Timestamp};
@@ -11,8 +10,10 @@ use page::shown::{Explained, Explanation, Hop, Part, Refusal, Refusals};
 use page::{Asked, Content};
 
 use crate::context::HostContext;
-use crate::denied;
+use crate::denied::{self, DeniedView};
 use crate::explain::{asked, show};
+use crate::ps::shortened;
+use crate::titles::{Titles, meant};
 
 /// No more names are offered: a browser shows them in one list.
 const CHOICES: usize = 1000;
@@ -50,16 +51,22 @@ fn hop(hop: explain::Hop) -> Hop {
 }
 
 fn choices(host_context: &HostContext) -> Result<Vec<String>> {
-    let records = (host_context.engine)()?.records.attachments()?;
+    let mut records = (host_context.engine)()?.records.attachments()?;
+    records.sort_by(|one, other| one.id.cmp(&other.id));
+    // Not each layer has the container's name, and the daemon learns Docker's a moment later: until then an id is short.
     // Podman's names say the runtime already.
-    let name = |record: &model::Attachment| {
-        let (runtime, name) = (record.runtime.to_string(), record.container_name());
+    let name = |layers: &[model::Attachment]| {
+        let named = layers.iter().find(|it| it.owner.is_some()).or(layers.first());
+        let Some(record) = named else { return String::new() };
+        let runtime = record.runtime.to_string();
+        let name = shortened(&record.container_name(), false);
         match name.strip_prefix(&runtime).is_some_and(|rest| rest.starts_with('/')) {
             true => name,
             false => format!("{runtime}/{name}"),
         }
     };
-    let names: BTreeSet<String> = records.iter().map(name).collect();
+    let names: BTreeSet<String> =
+        records.chunk_by(|one, other| one.id == other.id).map(name).collect();
     let fixed = ["outside", "host"].map(str::to_owned);
     Ok(fixed.into_iter().chain(names.into_iter().take(CHOICES)).collect())
 }
@@ -69,16 +76,21 @@ pub(super) fn refusals(
     number: usize,
     host_context: &HostContext,
 ) -> Result<Content> {
+    let engine = (host_context.engine)()?;
     let named: Option<NetworkName> = network.map(str::parse).transpose()?;
+    let named = named.map(|called| meant(&engine, &called)).transpose()?;
+    let titles = Titles::read(&engine)?;
     let all = denied::all(named.as_ref(), host_context).into_iter().rev();
-    let found: Vec<Refusal> = all.map(refusal).collect();
+    let found: Vec<Refusal> = all.map(|denied| refusal(DeniedView::of(denied, &titles))).collect();
     let count = found.len();
     let (refusals, part) = Part::of(found, number, MOST);
     let network = network.map(str::to_owned);
     Ok(Content::Refusals(Refusals { network, refusals, part, found: count }))
 }
 
-fn refusal(denied: Denied) -> Refusal {
+fn refusal(view: DeniedView) -> Refusal {
+    let why = view.why();
+    let DeniedView { denied, title } = view;
     let runtime = denied.runtime.clone().filter(|_| denied.container.is_some());
     Refusal {
         time: rfc3339(Timestamp(denied.time)),
@@ -86,7 +98,8 @@ fn refusal(denied: Denied) -> Refusal {
         runtime,
         to: denied.target(),
         what: denied.act.shown().to_owned(),
-        why: denied.why,
+        why,
         network: denied.network,
+        title,
     }
 }

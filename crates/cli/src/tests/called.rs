@@ -82,6 +82,59 @@ fn what_was_refused_says_whose_it_was() {
     assert_eq!((&json[0]["network"], &json[0]["container"]), (&"back".into(), &"web".into()));
 }
 
+/// What was written down keeps the network's name; people read what its runtime calls it.
+#[test]
+fn events_and_refusals_say_what_the_runtime_calls_the_network() {
+    let host = two_networks();
+    let event = "{\"time\":1,\"event\":\"attached\",\"network\":\"back\",\"container\":\"92dd\",\
+                 \"name\":\"web\",\"runtime\":\"docker\",\"message\":\"web is on network back with 10.70.1.2\"}\n\
+                 {\"time\":2,\"event\":\"attached\",\"network\":\"back\",\"container\":\"c1\",\
+                 \"runtime\":\"cni\",\"message\":\"c1 is on network back with 10.70.1.3\"}\n";
+    host.write("run/spoke/events", event);
+    assert!(host.spoke("events").contains("web is on network back with"));
+    super::network::entitle(&host, "back", "fen", model::Publisher::Runtime);
+    let text = host.spoke("events");
+    assert!(text.contains("web is on network fen with"), "{text}");
+    assert!(text.contains("c1 is on network back with"), "another runtime's: {text}");
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("events -o json")).unwrap();
+    assert_eq!((&json[0]["network"], &json[0]["title"]), (&"back".into(), &"fen".into()));
+    assert_eq!(
+        (&json[1]["network"], &json[1]["title"]),
+        (&"back".into(), &serde_json::Value::Null)
+    );
+    assert!(json[0]["message"].as_str().unwrap().contains("network back"), "{json}");
+
+    let denied = "{\"time\":1,\"network\":\"back\",\"id\":\"92dd\",\"runtime\":\"docker\",\
+                  \"source\":\"10.70.1.2\",\"act\":\"name-refused\",\"why\":\"not in egress of back\"}\n";
+    host.write("run/spoke/denied", denied);
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("denied fen -o json")).unwrap();
+    assert_eq!((&json[0]["network"], &json[0]["title"]), (&"back".into(), &"fen".into()));
+}
+
+/// Two engines may have a network of one name.
+#[test]
+fn a_title_of_two_networks_means_neither() {
+    let host = two_networks();
+    let alias = super::network::entitle(&host, "back", "fen", model::Publisher::Spoke);
+    let front = host.engine().records.network(&"front".parse().unwrap()).unwrap();
+    let id = "fedcba9876543210".parse().unwrap();
+    let other = model::Alias { id, network: front.name.clone(), ..alias };
+    host.engine().networks.enroll(&other, &front).unwrap();
+    host.attach("back", "c1", None);
+    for line in [
+        "denied fen",
+        "egress show fen",
+        "egress set fen 10.9.0.7:443",
+        "top fen",
+        "ps fen",
+        "flows fen",
+    ] {
+        let (code, said) = host.refused(line);
+        let is_clear = said.contains("call a network fen") && said.contains("back, front");
+        assert!(code == 4 && is_clear, "{line}: {code} {said}");
+    }
+}
+
 /// A network that a command renamed, whatever its runtime goes on to call it.
 #[test]
 fn a_renamed_network_has_its_new_name_in_lists() {

@@ -59,14 +59,19 @@ fn running(host_context: &HostContext) -> Vec<Container> {
 fn of(known: &Known, dockers: &[Container]) -> Result<Addresses> {
     let host = Socket::route()?.addresses(None)?.into_iter();
     let host = host.map(|held| held.address.addr());
-    let mut addresses = Addresses::of(known.records(), host.collect::<Vec<IpAddr>>());
-    for (network, endpoint) in dockers.iter().flat_map(|container| &container.endpoints) {
+    let ours = known.records().map(|record| (record, known.titles().of_record(record)));
+    let mut addresses = Addresses::of(ours, host.collect::<Vec<IpAddr>>());
+    let endpoints = dockers.iter().flat_map(|it| it.endpoints.iter().map(move |of| (it, of)));
+    for (container, (network, endpoint)) in endpoints {
         let id = endpoint.id.to_string();
+        let title = network.as_ref().and_then(|id| container.networks.get(id));
+        let title = title.map(ToString::to_string);
         let network = network.as_ref().map(ToString::to_string).unwrap_or_default();
         let party = Party::Container {
             name: endpoint.name.as_ref().map_or_else(|| id.clone(), ToString::to_string),
             container: id,
             network: shortened(&network, false),
+            title,
             runtime: Runtime::Docker.to_string(),
         };
         endpoint.addresses.iter().for_each(|address| addresses.add(*address, party.clone()));

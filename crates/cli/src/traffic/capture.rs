@@ -25,6 +25,7 @@ use traffic::capture::{Filter, Packet};
 
 use super::super::args::CaptureArgs;
 use super::super::table::clean;
+use super::super::titles::Titles;
 use super::known::{self, Known};
 use super::port::{self, Port};
 use super::summary;
@@ -58,7 +59,7 @@ pub(crate) fn run(
     let records = of_container(&wanted.container, &known)?;
     let filter = filter(&wanted.filter, &known)?;
     let stopped = stop_on_signals()?;
-    let mut session = Session::open(&records, wanted)?;
+    let mut session = Session::open(&records, known.titles(), wanted)?;
     let sink = match wanted.write.as_deref() {
         None => Sink::Text(out, output),
         Some(_) if is_standard => Sink::File(Box::new(BufWriter::new(out))),
@@ -101,7 +102,7 @@ fn filter(words: &[String], known: &Known) -> Result<Option<Filter>> {
     if words.is_empty() {
         return Ok(None);
     }
-    let addresses = Addresses::of(known.records(), []);
+    let addresses = Addresses::of(known.records().map(|record| (record, None)), []);
     Filter::read(&words.join(" "), &|name| addresses.of_container(name)).map(Some)
 }
 
@@ -250,14 +251,14 @@ struct Session {
 }
 
 impl Session {
-    fn open(records: &[&Attachment], wanted: &CaptureArgs) -> Result<Self> {
+    fn open(records: &[&Attachment], titles: &Titles, wanted: &CaptureArgs) -> Result<Self> {
         let first = records.first().ok_or_else(|| Error::bug("a container without a record"))?;
         let sandbox = first.sandbox.clone();
         let netns = sandbox.as_ref().map_or_else(Netns::current, meter::namespace)?;
         let found = match wanted.interfaces.as_slice() {
-            [] => port::made(records)?,
+            [] => port::made(records, titles)?,
             _ if sandbox.is_none() => return Err(inside(first)),
-            names => port::named(names, records, first, &netns)?,
+            names => port::named(names, (records, titles), first, &netns)?,
         };
         let is_device = sandbox.is_none();
         let open = |(link, about)| {

@@ -63,6 +63,8 @@ struct EndView {
     name: Option<String>,
     container: Option<String>,
     network: Option<String>,
+    /// What its runtime calls the network, where that differs.
+    title: Option<String>,
     runtime: Option<String>,
     address: String,
     port: Option<u16>,
@@ -81,8 +83,7 @@ pub(crate) fn run(
     let known = Known::now(host_context)?;
     let directory = Directory::new(&known, host_context)?;
     let addresses = directory.addresses();
-    let is_known = |word: &str| !addresses.of_container(word).is_empty();
-    let names = known::resolved(&wanted.names, &known, host_context, is_known)?;
+    let names = known::resolved(&wanted.names, &known, addresses, host_context)?;
     let is_meant = |entry: &Tracked| is_wanted(&Flow::of(entry, addresses), &names, wanted);
     let listed = tracked::list(&mut Socket::netfilter()?, MOST, is_meant)?;
     let views = listed.entries.iter().map(|entry| FlowView::of(&Flow::of(entry, addresses)));
@@ -132,12 +133,11 @@ fn follow(
     let mut known = Known::watched(host_context)?;
     let mut follower = Follower::new()?;
     let mut directory = Directory::new(&known, host_context)?;
-    let is_known = |word: &str| !directory.addresses().of_container(word).is_empty();
-    let names = known::resolved(&wanted.names, &known, host_context, is_known)?;
+    let names = known::resolved(&wanted.names, &known, directory.addresses(), host_context)?;
     let mut ends = remembered(directory.addresses())?;
     loop {
         let news = follower.wait(GLANCE)?;
-        if known.refresh()? {
+        if known.refresh(host_context)? {
             directory.refresh(&known)?;
         }
         let changes = match news {
@@ -283,6 +283,7 @@ impl EndView {
             name: None,
             container: None,
             network: None,
+            title: None,
             runtime: None,
             address: address.clone(),
             port,
@@ -290,10 +291,11 @@ impl EndView {
         match &end.party {
             Party::Host => blank("host"),
             Party::Outside => blank("outside"),
-            Party::Container { name, container, network, runtime } => Self {
+            Party::Container { name, container, network, title, runtime } => Self {
                 name: Some(name.clone()),
                 container: Some(container.clone()),
                 network: Some(network.clone()),
+                title: title.clone(),
                 runtime: Some(runtime.clone()),
                 ..blank("container")
             },
@@ -304,7 +306,7 @@ impl EndView {
 /// `web(front):80`, `host(10.1.0.1):4000`, `198.51.100.9:4000`.
 impl std::fmt::Display for EndView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.kind, &self.name, &self.network) {
+        match (self.kind, &self.name, self.title.as_ref().or(self.network.as_ref())) {
             (_, Some(name), Some(network)) => write!(f, "{}({network})", shortened(name, false))?,
             ("host", _, _) => write!(f, "host({})", self.address)?,
             _ if self.address.contains(':') && self.port.is_some() => {

@@ -1,41 +1,50 @@
 //! The attachments of this host, kept up to date while a command runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use engine::port::{Key, Record};
-use model::{Attachment, AttachmentId, Error, Layer, NetworkName, Result};
+use model::{Attachment, AttachmentId, Error, Kind, Layer, NetworkName, Result};
 use store::{Changed, Watch};
+use traffic::Addresses;
 
 use crate::context::HostContext;
+use crate::titles::Titles;
 
 /// The records of all attachments.
 pub(super) struct Known {
     records: BTreeMap<(AttachmentId, Layer), Attachment>,
+    titles: Titles,
     watch: Option<Watch>,
 }
 
 impl Known {
     /// As they are now.
     pub(super) fn now(host_context: &HostContext) -> Result<Self> {
-        let all = (host_context.engine)()?.records.attachments()?.into_iter();
+        let engine = (host_context.engine)()?;
+        let all = engine.records.attachments()?.into_iter();
         let records = all.map(|record| ((record.id.clone(), record.layer), record)).collect();
-        Ok(Self { records, watch: None })
+        Ok(Self { records, titles: Titles::read(&engine)?, watch: None })
     }
 
     /// As they are now, and as they will be at each [`Known::refresh`].
     pub(super) fn watched(host_context: &HostContext) -> Result<Self> {
         let watch = Some((host_context.watch)()?);
-        let mut known = Self { records: BTreeMap::new(), watch };
-        known.refresh()?;
+        let mut known = Self { records: BTreeMap::new(), titles: Titles::default(), watch };
+        known.refresh(host_context)?;
         Ok(known)
     }
 
     /// Takes in what has changed; whether anything has.
-    pub(super) fn refresh(&mut self) -> Result<bool> {
+    pub(super) fn refresh(&mut self, host_context: &HostContext) -> Result<bool> {
         let Some(watch) = &mut self.watch else { return Ok(false) };
         let changes = watch.wait(Duration::ZERO)?;
         let is_changed = !changes.is_empty();
+        let entitles =
+            |it: &Changed| matches!(it.key, Key::Network(_) | Key::Configured(_) | Key::Alias(_));
+        if changes.iter().any(entitles) {
+            self.titles = Titles::read(&(host_context.engine)()?)?;
+        }
         for Changed { key, now } in changes {
             let Key::Attachment(id, layer) = key else { continue };
             match now.map(|now| now.record) {
@@ -51,6 +60,11 @@ impl Known {
     /// Every record.
     pub(super) fn records(&self) -> impl Iterator<Item = &Attachment> {
         self.records.values()
+    }
+
+    /// What networks are called.
+    pub(super) fn titles(&self) -> &Titles {
+        &self.titles
     }
 
     /// Those that have a link.
@@ -75,30 +89,77 @@ pub(super) fn is_container(word: &str, record: &Attachment) -> bool {
     traffic::address::is_name(word, [&name, record.id.container.as_str(), &runtime])
 }
 
-/// The words with the names of networks instead of those that runtimes have for them. Of some words the
-/// caller itself knows what they mean.
+/// What the caller of [`resolved`] knows besides the book.
+pub(super) trait Beside {
+    /// Whether a container is called so.
+    fn has_container(&self, word: &str) -> bool;
+
+    /// The networks that a runtime calls so.
+    fn networks_called(&self, word: &str) -> BTreeSet<&str>;
+}
+
+/// Nothing.
+impl Beside for () {
+    fn has_container(&self, _: &str) -> bool {
+        false
+    }
+
+    fn networks_called(&self, _: &str) -> BTreeSet<&str> {
+        BTreeSet::new()
+    }
+}
+
+impl Beside for Addresses {
+    fn has_container(&self, word: &str) -> bool {
+        !self.of_container(word).is_empty()
+    }
+
+    fn networks_called(&self, word: &str) -> BTreeSet<&str> {
+        self.networks_called(word)
+    }
+}
+
+/// The words with the names of networks instead of those that runtimes have for them.
 ///
 /// # Errors
-/// [`model::Kind::NotFound`] for a word that means neither a container nor a network.
+/// [`model::Kind::NotFound`] for a word that means neither a container nor a network, `Conflict` for one that
+/// several networks are called.
 pub(super) fn resolved(
     words: &[String],
     known: &Known,
+    beside: &impl Beside,
     host_context: &HostContext,
-    is_known: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>> {
     let resolve = |word: &String| {
-        if is_known(word) || known.records().any(|record| is_meant(word, record)) {
+        let is_known = |record| is_meant(word, record);
+        if beside.has_container(word) || known.records().any(is_known) {
             return Ok(word.clone());
         }
-        let name = word.parse::<NetworkName>().ok();
-        let network =
-            name.and_then(|name| (host_context.engine)().ok()?.records.network(&name).ok());
-        network.map(|network| network.called().to_string()).ok_or_else(|| {
-            let word = model::text::shown(word);
-            Error::not_found(format!(
-                "'{word}' is neither a container nor a network here; `spoke ps` lists both"
-            ))
-        })
+        let found = match word.parse::<NetworkName>() {
+            Ok(name) => (host_context.engine)()?.records.network(&name),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(network) => Ok(network.called().to_string()),
+            Err(error) if error.kind() == Kind::Conflict => Err(error),
+            Err(_) => of_runtime(word, &beside.networks_called(word)),
+        }
     };
     words.iter().map(resolve).collect()
+}
+
+/// The one network that a runtime calls so, and the book does not have.
+fn of_runtime(word: &str, called: &BTreeSet<&str>) -> Result<String> {
+    let all: Vec<&str> = called.iter().copied().collect();
+    let shown = model::text::shown(word);
+    match all.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(Error::not_found(format!(
+            "'{shown}' is neither a container nor a network here; `spoke ps` lists both"
+        ))),
+        several => Err(Error::conflict(format!(
+            "several networks are called {shown}; say which one: {}",
+            several.join(", ")
+        ))),
+    }
 }

@@ -8,6 +8,7 @@ use traffic::capture::Form;
 use traffic::capture::pcapng::Interface;
 
 use super::super::table::clean;
+use super::super::titles::Titles;
 
 /// One interface.
 pub(super) struct Port {
@@ -30,14 +31,15 @@ impl Port {
 }
 
 /// The interfaces that Spoke made, each with a sentence about it.
-pub(super) fn made(records: &[&Attachment]) -> Result<Vec<(Link, String)>> {
-    records.iter().map(|record| Ok((meter::interface(record)?.1, about(record)))).collect()
+pub(super) fn made(records: &[&Attachment], titles: &Titles) -> Result<Vec<(Link, String)>> {
+    let made = |record: &&Attachment| Ok((meter::interface(record)?.1, about(record, titles)));
+    records.iter().map(made).collect()
 }
 
 /// Those of these names, whatever made them.
 pub(super) fn named(
     names: &[IfName],
-    records: &[&Attachment],
+    (records, titles): (&[&Attachment], &Titles),
     first: &Attachment,
     netns: &Netns,
 ) -> Result<Vec<(Link, String)>> {
@@ -50,16 +52,16 @@ pub(super) fn named(
             meter::interface(record).is_ok_and(|it| it.1.index == link.index)
         };
         let record = records.iter().copied().find(is_its).unwrap_or(first);
-        Ok((link, about(record)))
+        Ok((link, about(record, titles)))
     };
     names.iter().map(look).collect()
 }
 
-fn about(record: &Attachment) -> String {
+fn about(record: &Attachment, titles: &Titles) -> String {
     let (id, name, runtime) = (&record.id, record.container_name(), record.runtime);
     clean(&format!(
         "container {name} ({}), runtime {runtime}, network {}",
         id.container,
-        record.network()
+        titles.shown(record)
     ))
 }

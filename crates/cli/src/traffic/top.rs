@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use linux::meter::Meter;
-use model::{Attachment, AttachmentId, Phase, Result};
+use model::{Attachment, AttachmentId, NetworkName, Phase, Result};
 use netlink::Counters;
 use serde::Serialize;
 use traffic::rate::{Rates, Snapshot, sum};
@@ -14,6 +14,7 @@ use traffic::rate::{Rates, Snapshot, sum};
 use super::super::args::{By, Sort, TopArgs};
 use super::super::ps::shortened;
 use super::super::table::Table;
+use super::super::titles::{Titles, shown};
 use super::known::{self, Known};
 use super::screen;
 use super::unit::short;
@@ -40,6 +41,8 @@ struct Row {
     interface: Option<String>,
     runtime: Option<String>,
     network: String,
+    /// What its runtime calls the network, where that differs.
+    title: Option<String>,
     /// The published port, where each is a row.
     port: Option<String>,
     /// How many interfaces are in it.
@@ -69,10 +72,11 @@ pub(crate) fn run(
         return live(wanted, host_context, out);
     }
     let known = Known::now(host_context)?;
-    let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
+    let names = known::resolved(&wanted.names, &known, &(), host_context)?;
     let links = selected(&known, &names, wanted.by);
     let (looks, note) = look(&links, &Meter::new(&links)?, wanted.by)?;
-    let mut rows = rows(&looks, |_| None, wanted.by, &mut Interfaces::default());
+    let shown = (wanted.by, known.titles());
+    let mut rows = rows(&looks, |_| None, shown, &mut Interfaces::default());
     sort(&mut rows, wanted.sort.unwrap_or(Sort::Bytes));
     let notes = note.into_iter().collect();
     let text = render(output, &rows, || totals(&rows, wanted.by).text())?;
@@ -138,13 +142,13 @@ fn selected<'a>(known: &'a Known, names: &[String], by: By) -> Vec<&'a Attachmen
 /// Until a signal ends the process, or its terminal goes.
 fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Result<Answer> {
     let mut known = Known::watched(host_context)?;
-    let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
+    let names = known::resolved(&wanted.names, &known, &(), host_context)?;
     let started = Instant::now();
     let mut meter = Meter::new(&selected(&known, &names, wanted.by))?;
     let mut before: Option<Snapshot<Counted>> = None;
     let mut interfaces = Interfaces::default();
     loop {
-        if known.refresh()? {
+        if known.refresh(host_context)? {
             meter = Meter::new(&selected(&known, &names, wanted.by))?;
             interfaces = Interfaces::default();
         }
@@ -153,7 +157,7 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
         let counters = looks.iter().map(|look| (look.key(), look.counters)).collect();
         let now = Snapshot { at: started.elapsed(), counters };
         let rate = |look: &Look<'_>| now.rate(before.as_ref()?, &look.key());
-        let mut rows = rows(&looks, rate, wanted.by, &mut interfaces);
+        let mut rows = rows(&looks, rate, (wanted.by, known.titles()), &mut interfaces);
         sort(&mut rows, wanted.sort.unwrap_or(Sort::Rate));
         let (lines, columns) = screen::size();
         let text = page(&rows, (lines, columns), wanted.by);
@@ -169,10 +173,10 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
 fn rows(
     looks: &[Look<'_>],
     rate: impl Fn(&Look<'_>) -> Option<Rates>,
-    by: By,
+    (by, titles): (By, &Titles),
     interfaces: &mut Interfaces,
 ) -> Vec<Row> {
-    let all = looks.iter().map(|look| row(look, rate(look)));
+    let all = looks.iter().map(|look| row(look, rate(look), titles));
     match by {
         By::Container | By::Port => {
             let name = |(row, look): (Row, &Look<'_>)| {
@@ -182,11 +186,15 @@ fn rows(
             all.zip(looks).map(name).collect()
         }
         By::Network => {
-            let mut networks: BTreeMap<String, Row> = BTreeMap::new();
-            for row in all {
-                match networks.get_mut(&row.network) {
+            let mut networks: BTreeMap<&NetworkName, Row> = BTreeMap::new();
+            for (row, look) in all.zip(looks) {
+                let id = &look.link.id.network;
+                match networks.get_mut(id) {
                     Some(network) => network.add(&row),
-                    None => drop(networks.insert(row.network.clone(), row.alone())),
+                    None => {
+                        let title = titles.title(id.as_str(), None);
+                        networks.insert(id, Row { title, ..row.alone() });
+                    }
                 }
             }
             networks.into_values().collect()
@@ -194,7 +202,7 @@ fn rows(
     }
 }
 
-fn row(look: &Look<'_>, rates: Option<Rates>) -> Row {
+fn row(look: &Look<'_>, rates: Option<Rates>, titles: &Titles) -> Row {
     let (link, counters) = (look.link, look.counters);
     let mut row = Row {
         name: Some(link.container_name()),
@@ -202,6 +210,7 @@ fn row(look: &Look<'_>, rates: Option<Rates>) -> Row {
         interface: None,
         runtime: Some(link.runtime.to_string()),
         network: link.network().to_string(),
+        title: titles.of_record(link),
         port: look.port.clone(),
         interfaces: 1,
         receive_bytes: 0,
@@ -241,6 +250,11 @@ impl Row {
         Self { name: None, container: None, interface: None, runtime: None, ..self }
     }
 
+    /// What people call its network.
+    fn network(&self) -> &String {
+        shown(&self.title, &self.network)
+    }
+
     fn rate(&self) -> u64 {
         let both = self.rates.unwrap_or_default();
         both.receive.bytes.saturating_add(both.transmit.bytes)
@@ -262,8 +276,8 @@ fn sort(rows: &mut [Row], by: Sort) {
         Sort::Name => (0, 0),
     };
     rows.sort_by(|one, other| {
-        let names = (&one.name, &one.network, &one.port);
-        let names = names.cmp(&(&other.name, &other.network, &other.port));
+        let names = (&one.name, one.network(), &one.port);
+        let names = names.cmp(&(&other.name, other.network(), &other.port));
         weight(other).cmp(&weight(one)).then(names)
     });
 }
@@ -360,12 +374,12 @@ fn cells(row: &Row, by: By) -> Vec<String> {
     match by {
         By::Container => {
             let name = shortened(&text(&row.name), false);
-            vec![name, text(&row.runtime), row.network.clone(), text(&row.interface)]
+            vec![name, text(&row.runtime), row.network().clone(), text(&row.interface)]
         }
-        By::Network => vec![row.network.clone(), row.interfaces.to_string()],
+        By::Network => vec![row.network().clone(), row.interfaces.to_string()],
         By::Port => {
             let name = shortened(&text(&row.name), false);
-            vec![text(&row.port), name, text(&row.runtime), row.network.clone()]
+            vec![text(&row.port), name, text(&row.runtime), row.network().clone()]
         }
     }
 }

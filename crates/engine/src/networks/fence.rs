@@ -16,9 +16,10 @@ impl Networks<'_> {
     /// is.
     pub fn change_fence(&self, name: &NetworkName, change: &dyn Fn(&mut Fence)) -> Result<Network> {
         for _ in 0..RACES {
-            let network = self.records.network(name)?;
+            // The caller calls it so.
+            let called = name;
+            let network = self.records.network(called)?;
             let name = network.name.clone();
-            let called = network.called();
             let unsupported =
                 |why: &str| Err(Error::unsupported(format!("network {called} {why}")));
             let key = Key::Network(name.clone());

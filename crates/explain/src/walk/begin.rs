@@ -52,7 +52,7 @@ impl Walker<'_> {
                 Err(self.unknown("container", format!("{} is on no network of Spoke's", site.name)))
             }
             Standing::Open(_) => {
-                let on = |plug: &super::Plug| format!("{} by {}", plug.network, plug.interface);
+                let on = |plug: &super::Plug| format!("{} by {}", plug.called(), plug.interface);
                 let on: Vec<String> = site.plugs.iter().map(on).collect();
                 self.ok("container", format!("{} is on {}", site.name, on.join(", ")));
                 Ok(())

@@ -35,8 +35,8 @@ impl Walker<'_> {
             let (what, fix) = match there {
                 Some(_) => (format!("{whose}, is not in bridge {right}"), fix),
                 None => (
-                    format!("bridge {right} of network {} is gone", plug.network),
-                    format!("restart the containers of network {}", plug.network),
+                    format!("bridge {right} of network {} is gone", plug.called()),
+                    format!("restart the containers of network {}", plug.called()),
                 ),
             };
             return Err(self.fail(Hop::new("bridge", what).by(Author::Operator).fixed(fix)));

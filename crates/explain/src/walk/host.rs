@@ -192,7 +192,7 @@ impl Walker<'_> {
         let mut plugs = sites.flat_map(|site| &site.plugs);
         plugs.find_map(|plug| match (&plug.bridging, &plug.via) {
             (Bridging::In(bridge), Some(via)) if *bridge == input.name => {
-                Some((plug.network.clone(), via.clone()))
+                Some((plug.called().to_owned(), via.clone()))
             }
             _ => None,
         })

@@ -175,7 +175,7 @@ impl Walker<'_> {
             Way::Nowhere(_) if plug.is_internal => {
                 let what = format!(
                     "network {} is internal: {name} has no route{back} to {to}",
-                    plug.network
+                    plug.called()
                 );
                 let fix = "spoke network create --help says how a network is not --internal";
                 return self.fail(Hop::new("internal", what).by(Author::Spoke).fixed(fix));
@@ -248,7 +248,7 @@ impl Walker<'_> {
         let to = packet.destination;
         let what = format!(
             "{name} sends what is for {to} to {gateway}, but the gateway of network {} is {right}",
-            plug.network
+            plug.called()
         );
         let known = self.receiver(gateway).is_some() || self.is_of_another(gateway)?;
         if known {

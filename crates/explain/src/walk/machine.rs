@@ -30,7 +30,7 @@ impl Walker<'_> {
             packet.original.source = packet.source;
         }
         let Some(next) = next(plug, packet) else {
-            let what = format!("network {} has no gateway for {}", plug.network, site.name);
+            let what = format!("network {} has no gateway for {}", plug.called(), site.name);
             return Err(self.fail(Hop::new("route", what)));
         };
         let end = self.machine_end(site)?;

@@ -21,7 +21,7 @@ pub(super) fn connect(site: &Site, plug: &Plug) -> String {
              podman network connect {network} {name}"
         ),
         (Runtime::Cni | Runtime::Reference | Runtime::Kurma, _) => {
-            format!("start {name} with network {network} too")
+            format!("start {name} with network {} too", plug.called())
         }
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn publish(site: &Site, port: &str) -> String {
 
 /// Has everybody reach the published ports of a network, where a command can say so.
 pub(super) fn widen(site: &Site, plug: &Plug) -> String {
-    let network = &plug.network;
+    let network = plug.called();
     match site.runtime {
         Runtime::Spoke | Runtime::Docker => format!(
             "spoke network set --publish any {network}, or publish it without a limit of its reach"
@@ -68,6 +68,7 @@ mod tests {
     fn back(known_as: Vec<(Runtime, String)>) -> Plug {
         Plug {
             network: "back".to_owned(),
+            title: None,
             known_as,
             interface: "eth0".parse().unwrap(),
             addresses: Vec::new(),

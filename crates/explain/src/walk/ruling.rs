@@ -165,7 +165,7 @@ impl Walker<'_> {
         }
         let network = |end: &super::End| {
             let site = end.site()?;
-            Some((site.name.clone(), site.plugs.first()?.network.clone()))
+            Some((site.name.clone(), site.plugs.first()?.called().to_owned()))
         };
         let from = network(&self.trip.from);
         let join = self.join();

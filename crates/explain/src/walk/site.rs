@@ -85,6 +85,8 @@ pub enum Bridging {
 pub struct Plug {
     /// Its network.
     pub network: String,
+    /// What its runtime calls the network, where that differs.
+    pub title: Option<String>,
     /// What runtimes call the network.
     pub known_as: Vec<(Runtime, String)>,
     /// Its name.
@@ -110,6 +112,11 @@ pub struct Plug {
 }
 
 impl Plug {
+    /// What people call its network.
+    pub fn called(&self) -> &str {
+        self.title.as_ref().unwrap_or(&self.network)
+    }
+
     /// The first address of the family.
     pub fn address(&self, family: Family) -> Option<IpNet> {
         self.addresses.iter().map(|(net, _)| *net).find(|net| Family::of(net) == family)

@@ -104,7 +104,29 @@ fn name(html: &mut Html, one: &Attachment, width: usize) {
     });
 }
 
+/// An engine publishes a port at all addresses of each family by itself: that is one port, and the addresses would
+/// take all of the room.
 fn ports(ports: &[String]) -> String {
-    let text = ports.join(" ");
-    text.replace("->", "→").replace("/tcp", "")
+    let mut shown: Vec<&str> = Vec::new();
+    for port in ports {
+        let port = ANY.iter().find_map(|any| port.strip_prefix(any)).unwrap_or(port);
+        if !shown.contains(&port) {
+            shown.push(port);
+        }
+    }
+    shown.join(" ").replace("->", "→").replace("/tcp", "")
+}
+
+/// In front of a port at all addresses of a family.
+const ANY: [&str; 2] = ["0.0.0.0:", "[::]:"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_both_families_is_one() {
+        let dockers = ["0.0.0.0:8080->80/tcp", "[::]:8080->80/tcp", "127.0.0.1:9->9/udp"];
+        assert_eq!(ports(&dockers.map(str::to_owned)), "8080→80 127.0.0.1:9→9/udp");
+    }
 }
