@@ -57,11 +57,11 @@ fn explained(
 ) -> Result<(show::View, Vec<String>)> {
     let engine = (host_context.engine)()?;
     let mut kernel = Netlink::new()?;
-    let records = engine.records.attachments()?;
+    let outlines = engine.records.attachment_outlines()?;
     let aliases = engine.records.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
-    let titles = Titles::read(&engine)?;
-    let book = HostRecords::new(&records, (&aliases, &titles), &mapped);
+    let titles = Titles::of(&engine.records.networks()?).with(&aliases);
+    let book = HostRecords::new((&engine, &outlines), (&aliases, &titles), &mapped);
     let from = book.sender(&wanted.from, &mut kernel)?;
     let mut notes = Vec::new();
     let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
@@ -73,6 +73,7 @@ fn explained(
                 notes.push(format!("names of other hosts are not known: {error}"));
                 Vec::new()
             });
+            let records = engine.records.attachments()?;
             let names = names::Names::new((&networks, &aliases), &records, &there);
             names.find(&wanted.to, &from, &book, &mut kernel)?
         }
@@ -80,7 +81,7 @@ fn explained(
     let report = match to.address {
         None if to.is_lost => lost(&from, &wanted.to, before),
         _ => {
-            let trip = trip(&book, (from, to), wanted, &mut kernel);
+            let trip = trip(&book, (from, to), wanted, &mut kernel)?;
             let trip = Trip {
                 follows: follows(host_context),
                 elsewhere: elsewhere::of(host_context),
@@ -103,14 +104,14 @@ fn trip(
     (from, to): (ResolvedEnd, ResolvedEnd),
     wanted: &ExplainArgs,
     kernel: &mut Netlink,
-) -> Trip {
+) -> Result<Trip> {
     let rivals = book.rivals((&from, &to), kernel);
     let is_container = matches!(to.end, explain::End::Container(_));
     let others = match wanted.port {
-        Some(Port(port, _)) if !is_container => book.others(port, kernel),
+        Some(Port(port, _)) if !is_container => book.others(port, kernel)?,
         Some(_) | None => Vec::new(),
     };
-    Trip {
+    Ok(Trip {
         from: from.end,
         address: to.address,
         to: to.end,
@@ -120,7 +121,7 @@ fn trip(
         follows: None,
         elsewhere: Vec::new(),
         rivals,
-    }
+    })
 }
 
 /// The firewall that published ports obey.

@@ -8,6 +8,7 @@ mod address;
 mod amendment;
 mod attached;
 mod attachment;
+mod attachment_outline;
 mod calendar;
 mod cluster;
 mod cursor;
@@ -44,6 +45,7 @@ pub use attachment::{
     Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,
     Timestamp, Wiring,
 };
+pub use attachment_outline::AttachmentOutline;
 pub use calendar::date;
 pub use cluster::{
     AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, Engines, HostLink, NamedElsewhere, PinState,

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use engine::port::{Damaged, Key, Outcome, Outline, Prefix, Record, Store, Txn, Versioned};
-use model::{Error, Result};
+use model::{AttachmentOutline, Error, Result};
 
 use self::file::Kind;
 use self::half::{Half, Name, Open};
@@ -280,6 +280,17 @@ impl Store for Embedded {
         };
         found.retain(|(_, held)| held.record.may_be_called(name));
         Ok(found)
+    }
+
+    fn attachment_outlines(&self) -> Result<Vec<AttachmentOutline>> {
+        if let Some(known) = self.find_outlines()? {
+            return Ok(known);
+        }
+        let of = |(_, held): &(Key, Versioned)| match &held.record {
+            Record::Attachment(held) => Some(AttachmentOutline::of(held)),
+            _ => None,
+        };
+        Ok(self.list(&Prefix::Attachments)?.iter().filter_map(of).collect())
     }
 
     fn damaged(&self, prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {

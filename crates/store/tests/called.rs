@@ -33,6 +33,17 @@ fn fill(store: &Embedded) {
     (0..MANY).for_each(|at| put(store, &format!("c{at:02}"), Some(&format!("default/web-{at}"))));
 }
 
+/// The outlines are those of the records, whoever wrote what is known of them.
+#[track_caller]
+fn has_outlines(store: &Embedded) {
+    let of = |(_, held): (Key, engine::port::Versioned)| match held.record {
+        engine::port::Record::Attachment(held) => model::AttachmentOutline::of(&held),
+        record => panic!("{record:?}"),
+    };
+    let expected: Vec<_> = store.list(&Prefix::Attachments).unwrap().into_iter().map(of).collect();
+    assert_eq!(store.attachment_outlines().unwrap(), expected);
+}
+
 /// The containers that are found, which are those of the list.
 #[track_caller]
 fn found(store: &Embedded, name: &str) -> Vec<String> {
@@ -40,6 +51,7 @@ fn found(store: &Embedded, name: &str) -> Vec<String> {
     let mut expected = store.list(&Prefix::Attachments).unwrap();
     expected.retain(|(_, held)| held.record.may_be_called(name));
     assert_eq!(found, expected, "{name}");
+    has_outlines(store);
     let container = |key: Key| match key {
         Key::Attachment(id, _) => id.container.to_string(),
         key => panic!("{key:?}"),
@@ -108,7 +120,7 @@ fn a_damaged_file_of_names_is_as_good_as_none() {
     let whole = fs::read(&path).unwrap();
     let mut torn = whole.clone();
     torn[whole.len() / 2..].fill(0xff);
-    for bytes in [&[][..], b"called_0", &whole[..whole.len() / 2], &torn, &whole[1..]] {
+    for bytes in [&[][..], b"called_1", &whole[..whole.len() / 2], &torn, &whole[1..]] {
         fs::write(&path, bytes).unwrap();
         assert_eq!(found(&store, "web-7"), ["c07"]);
         assert_eq!(found(&store, "web-33"), ["c33"]);

@@ -1,12 +1,14 @@
 //! Who is meant by a word, and what the book says of them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use engine::Engine;
 use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Standing, Which};
 use linux::identity::Identity;
 use model::{
-    Alias, Attachment, Backend, EgressPolicy, Error, Family, IfName, InterfaceNamespace, Layer,
-    Phase, PortMap, Result, Runtime, Sandbox,
+    Alias, Attachment, AttachmentId, AttachmentOutline, EgressPolicy, Error, Family, IfName,
+    InterfaceNamespace, Layer, Phase, PortMap, Result, Runtime, Sandbox,
 };
 
 use super::beside;
@@ -17,9 +19,11 @@ use crate::view::of_one;
 /// No more other containers are looked into for duplicates of an address.
 const RIVALS: usize = 32;
 
-/// The attachments of this host.
+/// The attachments of this host. Only the records of containers that are asked for are read.
 pub(super) struct HostRecords<'a> {
-    records: &'a [Attachment],
+    engine: &'a Engine<'a>,
+    /// In the order of their identities.
+    outlines: &'a [AttachmentOutline],
     /// What runtimes call networks.
     aliases: &'a [Alias],
     titles: &'a Titles,
@@ -44,11 +48,11 @@ impl ResolvedEnd {
 
 impl<'a> HostRecords<'a> {
     pub(super) fn new(
-        records: &'a [Attachment],
+        (engine, outlines): (&'a Engine<'a>, &'a [AttachmentOutline]),
         (aliases, titles): (&'a [Alias], &'a Titles),
         mapped: &'a Mapped,
     ) -> Self {
-        Self { records, aliases, titles, mapped }
+        Self { engine, outlines, aliases, titles, mapped }
     }
 
     /// Who begins.
@@ -75,10 +79,10 @@ impl<'a> HostRecords<'a> {
         if let Ok(address) = word.parse::<IpAddr>() {
             return self.of_address(address, from, kernel).map(Some);
         }
-        let meant: Vec<&Attachment> =
-            self.records.iter().filter(|it| is_called(it, word)).collect();
-        let exact: Vec<&Attachment> =
-            meant.iter().copied().filter(|it| names(it).iter().any(|name| name == word)).collect();
+        let meant: Vec<&AttachmentOutline> =
+            self.outlines.iter().filter(|it| is_called(it, word)).collect();
+        let exact: Vec<&AttachmentOutline> =
+            meant.iter().copied().filter(|it| is_named(it, word)).collect();
         let meant = if exact.is_empty() { meant } else { exact };
         let Some(first) = meant.first() else { return Ok(None) };
         if let Some(other) = meant.iter().find(|other| !is_same(first, other)) {
@@ -89,7 +93,7 @@ impl<'a> HostRecords<'a> {
                 full_name(other)
             )));
         }
-        let site = self.site(first, kernel);
+        let site = self.site(first, kernel)?;
         Ok(Some(ResolvedEnd::at(End::Container(site), None)))
     }
 
@@ -101,21 +105,24 @@ impl<'a> HostRecords<'a> {
         from: Option<&ResolvedEnd>,
         kernel: &mut Netlink,
     ) -> Result<ResolvedEnd> {
-        let has = |it: &&Attachment| it.addresses.iter().any(|held| held.address.addr() == address);
+        let has = |it: &&AttachmentOutline| it.addresses.contains(&address);
         let plugs = from.and_then(|from| from.end.site()).map_or(&[][..], |site| &site.plugs);
-        let is_on = |it: &Attachment| {
+        let is_on = |it: &AttachmentOutline| {
             plugs.iter().any(|plug| plug.network.as_str() == it.network().as_str())
         };
-        let space = |it: &Attachment| it.wiring.address_space.clone();
+        let space = |it: &AttachmentOutline| it.address_space.clone();
         let spaces: Vec<_> = match plugs.is_empty() {
             true => vec![None],
-            false => self.records.iter().filter(|it| is_on(it)).map(space).collect(),
+            false => {
+                let on = self.outlines.iter().filter(|it| is_on(it));
+                on.map(space).collect::<BTreeSet<_>>().into_iter().collect()
+            }
         };
-        let distance = |it: &&Attachment| (!is_on(it), !spaces.contains(&space(it)));
-        let all = self.records.iter().filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
-        let all = all.filter(has);
-        if let Some(record) = all.min_by_key(distance) {
-            let site = self.site(record, kernel);
+        let distance = |it: &&AttachmentOutline| (!is_on(it), !spaces.contains(&space(it)));
+        let all = self.outlines.iter().filter(has);
+        let all = all.filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
+        if let Some(outline) = all.min_by_key(distance) {
+            let site = self.site(outline, kernel)?;
             return Ok(ResolvedEnd::at(End::Container(site), Some(address)));
         }
         let end = match address.is_loopback() || kernel.owner(Space::HOST, address)?.is_some() {
@@ -125,8 +132,17 @@ impl<'a> HostRecords<'a> {
         Ok(ResolvedEnd::at(end, Some(address)))
     }
 
-    fn site(&self, record: &Attachment, kernel: &mut Netlink) -> Site {
-        let of_it = || self.records.iter().filter(|other| is_same(record, other));
+    fn site(&self, outline: &AttachmentOutline, kernel: &mut Netlink) -> Result<Site> {
+        let mut records = Vec::new();
+        for other in self.outlines.iter().filter(|other| is_same(outline, other)) {
+            records.extend(self.engine.records.attachment_outlined(other)?);
+        }
+        let is_it = |it: &&Attachment| it.id == outline.id && it.layer == outline.layer;
+        let Some(record) = records.iter().find(is_it) else {
+            let name = outline.container_name();
+            return Err(Error::try_again(format!("{name} is being changed: ask again")));
+        };
+        let of_it = || records.iter();
         let links = of_it().filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
         let plug = |link| {
             let plug = plug(link, self.aliases, of_it())?;
@@ -140,14 +156,15 @@ impl<'a> HostRecords<'a> {
             plugs.iter_mut().for_each(|plug| rename(plug, space, kernel));
         }
         let mapped: Vec<PortMap> =
-            of_it().filter_map(|it| self.theirs(it)).flatten().cloned().collect();
+            of_it().filter_map(|it| self.theirs((&it.id, it.layer))).flatten().cloned().collect();
         self.add_mapped(&mapped, &standing, &mut plugs, kernel);
-        Site { name: self.name(record), runtime: record.runtime, standing, path, plugs }
+        let (name, runtime) = (self.name(outline), record.runtime);
+        Ok(Site { name, runtime, standing, path, plugs })
     }
 
     /// The ports that Docker maps to a container of the book.
-    fn theirs(&self, record: &Attachment) -> Option<&[PortMap]> {
-        let target = self.mapped.to(&record.id.container).filter(|_| record.layer == Layer::Link);
+    fn theirs(&self, (id, layer): (&AttachmentId, Layer)) -> Option<&[PortMap]> {
+        let target = self.mapped.to(&id.container).filter(|_| layer == Layer::Link);
         target.map(|target| target.ports.as_slice())
     }
 
@@ -174,54 +191,45 @@ impl<'a> HostRecords<'a> {
     }
 
     /// What a container is called: not every layer of it has its lasting name.
-    fn name(&self, record: &Attachment) -> String {
-        let mut layers = of_one(self.records, &record.id, |other| &other.id).iter();
+    fn name(&self, outline: &AttachmentOutline) -> String {
+        let mut layers = of_one(self.outlines, &outline.id, |other| &other.id).iter();
         let named = layers.find(|it| it.owner.is_some()).or_else(|| {
-            self.records.iter().find(|other| other.owner.is_some() && is_same(record, other))
+            self.outlines.iter().find(|other| other.owner.is_some() && is_same(outline, other))
         });
-        named.unwrap_or(record).container_name()
+        named.unwrap_or(outline).container_name()
     }
 
     /// The ports of this host that lead to containers.
     pub(super) fn published(&self) -> Vec<Published> {
-        let attached = self.records.iter().filter(|it| matches!(it.phase, Phase::Attached(_)));
-        let ports = attached.filter(|it| it.wiring.publish.is_some()).flat_map(|record| {
-            let of_it = of_one(self.records, &record.id, |other| &other.id).iter();
-            let to: Vec<IpAddr> =
-                of_it.flat_map(|it| &it.addresses).map(|it| it.address.addr()).collect();
-            let name = self.name(record);
-            record.wiring.publish.iter().flat_map(move |publish| {
-                let (to, name) = (to.clone(), name.clone());
-                let in_table = publish.backend == Backend::Nftables;
-                publish.ports.iter().map(move |map| Published {
-                    map: map.clone(),
-                    name: name.clone(),
-                    to: to.clone(),
-                    in_table,
-                })
-            })
-        });
-        let mut all: Vec<Published> = ports.collect();
-        for record in self.records {
-            all.extend(self.theirs(record).into_iter().flatten().map(|map| Published {
+        let mut all = Vec::new();
+        for it in self.outlines.iter().filter(|it| it.is_attached && !it.ports.is_empty()) {
+            let of_it = of_one(self.outlines, &it.id, |other| &other.id).iter();
+            let to: Vec<IpAddr> = of_it.flat_map(|it| it.addresses.iter().copied()).collect();
+            let name = self.name(it);
+            all.extend(it.ports.iter().map(|map| Published {
                 map: map.clone(),
-                name: self.name(record),
-                to: record.addresses.iter().map(|held| held.address.addr()).collect(),
-                in_table: false,
+                name: name.clone(),
+                to: to.clone(),
+                in_table: it.is_in_table,
+            }));
+        }
+        for it in self.outlines {
+            all.extend(self.theirs((&it.id, it.layer)).into_iter().flatten().map(|map| {
+                let (map, to) = (map.clone(), it.addresses.clone());
+                Published { map, name: self.name(it), to, in_table: false }
             }));
         }
         all
     }
 
     /// The containers to which a port of this host leads.
-    pub(super) fn others(&self, port: u16, kernel: &mut Netlink) -> Vec<Site> {
-        let leads = |it: &&Attachment| {
-            let ours = it.wiring.publish.iter().flat_map(|publish| &publish.ports);
-            let theirs = self.theirs(it).into_iter().flatten();
-            ours.chain(theirs).any(|map| map.host_port.get() == port)
+    pub(super) fn others(&self, port: u16, kernel: &mut Netlink) -> Result<Vec<Site>> {
+        let leads = |it: &&AttachmentOutline| {
+            let theirs = self.theirs((&it.id, it.layer)).into_iter().flatten();
+            it.ports.iter().chain(theirs).any(|map| map.host_port.get() == port)
         };
-        let records = self.records.iter().filter(leads);
-        records.map(|record| self.site(record, kernel)).collect()
+        let leading = self.outlines.iter().filter(leads);
+        leading.map(|outline| self.site(outline, kernel)).collect()
     }
 
     /// Other containers of the networks of both.
@@ -235,16 +243,16 @@ impl<'a> HostRecords<'a> {
         let networks: Vec<&str> =
             sites.iter().flat_map(|it| &it.plugs).map(|plug| plug.network.as_str()).collect();
         let paths: Vec<&str> = sites.iter().map(|site| site.path.as_str()).collect();
-        let is_rival = |it: &&Attachment| {
+        let is_rival = |it: &&AttachmentOutline| {
             let path = it.sandbox.as_ref().map(|sandbox| sandbox.path.to_string_lossy());
             it.layer == Layer::Link
                 && networks.contains(&it.network().as_str())
                 && path.is_some_and(|path| !paths.contains(&path.as_ref()))
         };
-        let rivals = self.records.iter().filter(is_rival).take(RIVALS);
-        let open = rivals.filter_map(|record| {
-            let Sandbox { path, inode } = record.sandbox.as_ref()?;
-            Some((record.container_name(), kernel.open(path, *inode).ok()?))
+        let rivals = self.outlines.iter().filter(is_rival).take(RIVALS);
+        let open = rivals.filter_map(|rival| {
+            let Sandbox { path, inode } = rival.sandbox.as_ref()?;
+            Some((rival.container_name(), kernel.open(path, *inode).ok()?))
         });
         let mut open: Vec<(String, Space)> = open.collect();
         open.extend(sites.iter().filter_map(|it| Some((it.name.clone(), it.space()?))));
@@ -253,42 +261,43 @@ impl<'a> HostRecords<'a> {
 }
 
 /// Whether both are of one container.
-fn is_same(one: &Attachment, other: &Attachment) -> bool {
+fn is_same(one: &AttachmentOutline, other: &AttachmentOutline) -> bool {
     match (&one.sandbox, &other.sandbox) {
         (Some(here), Some(there)) => here == there,
         _ => one.sandbox_name() == other.sandbox_name() && one.runtime == other.runtime,
     }
 }
 
-/// The names by which a container may be called.
-fn names(record: &Attachment) -> Vec<String> {
-    let name = record.container_name();
-    let bare = name.rsplit_once('/').map_or(name.as_str(), |(_, bare)| bare).to_owned();
-    let full = format!("{}/{bare}", record.runtime);
-    let short = format!("{}:{bare}", record.runtime);
-    vec![
-        name,
-        bare,
-        full,
-        short,
-        record.id.container.to_string(),
-        record.sandbox_name().to_string(),
-    ]
+/// What its user calls a container, with its runtime's own part of that and without.
+fn name_of(outline: &AttachmentOutline) -> (&str, &str) {
+    let id = outline.id.container.as_str();
+    let name = outline.owner.as_ref().map_or(id, |owner| owner.as_str());
+    (name, name.rsplit('/').next().unwrap_or(name))
 }
 
-fn full_name(record: &Attachment) -> String {
-    names(record).swap_remove(2)
+/// Whether a container is called so.
+fn is_named(outline: &AttachmentOutline, word: &str) -> bool {
+    let (name, bare) = name_of(outline);
+    let own = [name, bare, outline.id.container.as_str(), outline.sandbox_name().as_str()];
+    own.contains(&word) || behind(outline.runtime, word) == Some(bare)
+}
+
+fn full_name(outline: &AttachmentOutline) -> String {
+    format!("{}/{}", outline.runtime, name_of(outline).1)
 }
 
 /// The start of an id is at least this long.
 const SHORTEST: usize = 4;
 
-fn is_called(record: &Attachment, word: &str) -> bool {
-    let runtime = record.runtime.to_string();
-    let behind = word.strip_prefix(&runtime).and_then(|rest| rest.strip_prefix(['/', ':']));
-    let id = behind.unwrap_or(word);
-    let starts = id.len() >= SHORTEST && record.id.container.as_str().starts_with(id);
-    starts || names(record).iter().any(|name| name == word)
+fn is_called(outline: &AttachmentOutline, word: &str) -> bool {
+    let starts = |id: &str| id.len() >= SHORTEST && outline.id.container.as_str().starts_with(id);
+    starts(word) || is_named(outline, word) || behind(outline.runtime, word).is_some_and(starts)
+}
+
+/// What a word says besides the runtime, where it names that.
+fn behind(runtime: Runtime, word: &str) -> Option<&str> {
+    let (of, rest) = word.split_once(['/', ':'])?;
+    (of == runtime.to_string()).then_some(rest)
 }
 
 /// An interface as the book has it.

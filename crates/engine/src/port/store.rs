@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use model::{
-    Alias, AliasId, Amendment, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder,
-    IfName, Layer, Network, NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Runtime,
-    SandboxRecord, Space, Subnet, SubnetId, Usage,
+    Alias, AliasId, Amendment, Attachment, AttachmentId, AttachmentOutline, Claim, ContainerId,
+    Cursor, Holder, IfName, Layer, Network, NetworkName, OwnerName, PoolId, Protocol, Reservation,
+    Result, Runtime, SandboxRecord, Space, Subnet, SubnetId, Usage,
 };
 
 use super::Outline;
@@ -196,6 +196,16 @@ pub trait Store {
         let mut found = self.list(&Prefix::Attachments)?;
         found.retain(|(_, held)| held.record.may_be_called(name));
         Ok(found)
+    }
+
+    /// The outline of each of [`Prefix::Attachments`], in the order of their keys. A store may know them without reading
+    /// the records.
+    fn attachment_outlines(&self) -> Result<Vec<AttachmentOutline>> {
+        let of = |(_, held): &(Key, Versioned)| match &held.record {
+            Record::Attachment(held) => Some(AttachmentOutline::of(held)),
+            _ => None,
+        };
+        Ok(self.list(&Prefix::Attachments)?.iter().filter_map(of).collect())
     }
 
     /// What cannot be read as a record, under `prefix` or anywhere.

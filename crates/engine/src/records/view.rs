@@ -2,10 +2,14 @@
 
 use std::net::IpAddr;
 
-use model::{Attachment, Claim, ContainerId, Error, Holder, Protocol, Reservation, Result, Space};
+use model::{
+    Attachment, AttachmentOutline, Claim, ContainerId, Error, Holder, Layer, Protocol, Reservation,
+    Result, Space,
+};
 
 use crate::Records;
 use crate::port::{Key, Prefix, Record};
+use crate::records::book::passable;
 
 impl Records<'_> {
     /// Every record of every attachment, in the order of their identities; those that a reboot took, and
@@ -35,6 +39,36 @@ impl Records<'_> {
                 _ => None,
             })
             .collect())
+    }
+
+    /// The outline of each of [`Records::attachments`], in the same order.
+    ///
+    /// # Errors
+    /// Where the book cannot be read.
+    pub fn attachment_outlines(&self) -> Result<Vec<AttachmentOutline>> {
+        let mut all = self.store.attachment_outlines()?;
+        let mut kept = self.kept_endpoints(None)?;
+        kept.retain(|kept| !all.iter().any(|outline| outline.id == kept.id));
+        if !kept.is_empty() {
+            all.extend(kept.iter().map(AttachmentOutline::of));
+            all.sort_by(|one, other| (&one.id, one.layer).cmp(&(&other.id, other.layer)));
+        }
+        Ok(all)
+    }
+
+    /// The record of which this is the outline, as [`Records::attachments`] has it; `None` where it is gone by now, or
+    /// damaged.
+    ///
+    /// # Errors
+    /// Where the book cannot be read.
+    pub fn attachment_outlined(&self, outline: &AttachmentOutline) -> Result<Option<Attachment>> {
+        let here = passable(self.record_of(&outline.id, outline.layer))?.flatten();
+        let read = match here {
+            Some(read) => Some(read),
+            None if outline.layer == Layer::Link => passable(self.kept_of(&outline.id))?.flatten(),
+            None => None,
+        };
+        Ok(read.map(|read| *read.value))
     }
 
     /// As [`Records::attachments`], and none is left out.

@@ -1,4 +1,5 @@
-//! What containers are called, in one file. A search by name reads this file instead of all records of attachments.
+//! What tells attachments from each other, in one file. A search by name, address or port reads this file instead of
+//! all records of attachments.
 //!
 //! The file is derived from the records, never necessary, and written by searches alone. Each of its entries says of
 //! which record it holds: by its path and the number of its inode. A record is always a new file, which takes the
@@ -10,7 +11,7 @@
 use std::collections::HashMap;
 
 use engine::port::{Key, Record, Versioned};
-use model::{Attachment, Result};
+use model::{Attachment, AttachmentOutline, Result};
 use rustix::fs;
 
 use super::derived::LARGEST;
@@ -34,7 +35,7 @@ const LEAST: usize = 32;
 const PART: u64 = 4;
 
 /// A change of the encoding changes this.
-const MAGIC: &[u8] = b"called_1";
+const MAGIC: &[u8] = b"called_2";
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS: u64 = 0x0102_1994;
@@ -49,14 +50,29 @@ struct Entry<'a> {
     sandbox: &'a str,
     /// The lasting name; empty where there is none.
     owner: &'a str,
+    /// [`AttachmentOutline`], as JSON.
+    outline: &'a str,
 }
+
+/// What is looked for.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// The records of those that may be called so.
+    Called(&'a str),
+    /// The outlines of all.
+    Outlines,
+}
+
+/// Records, or outlines, in no order.
+type Found = (Vec<(Key, Versioned)>, Vec<AttachmentOutline>);
 
 /// A search under way.
 struct Search<'a> {
     open: &'a Open,
-    name: &'a str,
+    wanted: Wanted<'a>,
     known: HashMap<&'a str, Entry<'a>>,
     found: Vec<(Key, Versioned)>,
+    outlines: Vec<AttachmentOutline>,
     /// The file as it should be.
     now: Vec<u8>,
     /// How many records had no true entry.
@@ -67,7 +83,20 @@ impl Embedded {
     /// The attachments that may be called so, and maybe others; `None` where all records have to be read: a
     /// transaction may be under way, or this is no tmpfs.
     pub(super) fn find_called(&self, name: &str) -> Result<Option<Vec<(Key, Versioned)>>> {
-        let Some(open) = self.boot.existing()? else { return Ok(Some(Vec::new())) };
+        let Some((mut found, _)) = self.search(Wanted::Called(name))? else { return Ok(None) };
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Some(found))
+    }
+
+    /// The outlines of all attachments; `None` as above.
+    pub(super) fn find_outlines(&self) -> Result<Option<Vec<AttachmentOutline>>> {
+        let Some((_, mut found)) = self.search(Wanted::Outlines)? else { return Ok(None) };
+        found.sort_by(|one, other| (&one.id, one.layer).cmp(&(&other.id, other.layer)));
+        Ok(Some(found))
+    }
+
+    fn search(&self, wanted: Wanted<'_>) -> Result<Option<Found>> {
+        let Some(open) = self.boot.existing()? else { return Ok(Some(Found::default())) };
         let before = open.header()?;
         if before.state != State::Calm || !open.is_on_tmpfs() {
             return Ok(None);
@@ -75,9 +104,10 @@ impl Embedded {
         let known = open.derived(NAME, None).ok().flatten().unwrap_or_default();
         let mut search = Search {
             open: &open,
-            name,
+            wanted,
             known: entries(&known),
             found: Vec::new(),
+            outlines: Vec::new(),
             now: MAGIC.to_vec(),
             read: 0,
         };
@@ -85,13 +115,12 @@ impl Embedded {
         if open.header()? != before || !open.is_alive()? {
             return Ok(None);
         }
-        let Search { mut found, now, read, .. } = search;
+        let Search { found, outlines, now, read, .. } = search;
         if read >= LEAST && now.len() as u64 <= LARGEST {
             // Without it the records are read again.
             let _ = self.write_called(&now);
         }
-        found.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(Some(found))
+        Ok(Some((found, outlines)))
     }
 
     /// Of two that search at once, each writes a file of its own.
@@ -122,8 +151,7 @@ impl Search<'_> {
         let entry = self.known.get(at).filter(|entry| entry.inode == name.inode).copied();
         if let Some(entry) = entry {
             self.now.extend_from_slice(entry.bytes);
-            // An id is the start of its file's name.
-            if !Record::may_mean((&name.text, entry.sandbox, entry.owner), self.name) {
+            if self.is_answered(&entry, name) {
                 return Ok(());
             }
         }
@@ -132,14 +160,31 @@ impl Search<'_> {
         if path::of(&key) != at {
             return Ok(());
         }
+        let Record::Attachment(attachment) = &held.record else { return Ok(()) };
+        let outline = AttachmentOutline::of(attachment);
         if entry.is_none() {
             self.read += 1;
-            if let Record::Attachment(attachment) = &held.record {
-                write(at, name.inode, attachment, &mut self.now);
+            write(at, name.inode, (attachment, &outline), &mut self.now);
+        }
+        match self.wanted {
+            Wanted::Called(_) => self.found.push((key, held)),
+            Wanted::Outlines => self.outlines.push(outline),
+        }
+        Ok(())
+    }
+
+    /// Whether the entry says all that is asked of its record.
+    fn is_answered(&mut self, entry: &Entry<'_>, name: &Name) -> bool {
+        match self.wanted {
+            // An id is the start of its file's name.
+            Wanted::Called(called) => {
+                !Record::may_mean((&name.text, entry.sandbox, entry.owner), called)
+            }
+            Wanted::Outlines => {
+                let outline = serde_json::from_str(entry.outline);
+                outline.map(|outline| self.outlines.push(outline)).is_ok()
             }
         }
-        self.found.push((key, held));
-        Ok(())
     }
 }
 
@@ -152,14 +197,20 @@ fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The inode, then path, sandbox and owner, each with its length before it.
-fn write(at: &str, inode: u64, attachment: &Attachment, bytes: &mut Vec<u8>) {
+/// The inode, then path, sandbox, owner and outline, each with its length before it.
+fn write(
+    at: &str,
+    inode: u64,
+    (attachment, outline): (&Attachment, &AttachmentOutline),
+    bytes: &mut Vec<u8>,
+) {
+    let Ok(outline) = serde_json::to_string(outline) else { return };
     let owner = attachment.owner.as_ref().map_or("", |owner| owner.as_str());
     let start = bytes.len();
     bytes.extend(inode.to_le_bytes());
-    for text in [at, attachment.sandbox_name().as_str(), owner] {
+    for text in [at, attachment.sandbox_name().as_str(), owner, &outline] {
         let Ok(length) = u16::try_from(text.len()) else {
-            // Nothing is so long; without an entry the record is read each time.
+            // Only hundreds of ports are so long; without an entry the record is read each time.
             bytes.truncate(start);
             return;
         };
@@ -181,11 +232,11 @@ fn entries(bytes: &[u8]) -> HashMap<&str, Entry<'_>> {
 fn read<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Entry<'a>)> {
     let all = *rest;
     let (inode, mut after) = all.split_first_chunk()?;
-    let [at, sandbox, owner] =
-        [read_text(&mut after)?, read_text(&mut after)?, read_text(&mut after)?];
+    let mut text = || read_text(&mut after);
+    let (at, sandbox, owner, outline) = (text()?, text()?, text()?, text()?);
     *rest = after;
     let bytes = all.get(..all.len() - after.len())?;
-    Some((at, Entry { inode: u64::from_le_bytes(*inode), bytes, sandbox, owner }))
+    Some((at, Entry { inode: u64::from_le_bytes(*inode), bytes, sandbox, owner, outline }))
 }
 
 fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
