@@ -24,8 +24,9 @@ use model::{IpNet, Result};
 use netlink::Link;
 use serde::Serialize;
 
-use crate::packet::{Carried, Device};
+use crate::packet::{Carried, Device, Packet};
 use crate::port::{Kernel, Space};
+use crate::rules::{Author, Place};
 pub use hop::{Hop, Status, Verdict};
 pub use site::{Bridging, End, Plug, Site, Standing};
 
@@ -127,6 +128,7 @@ pub fn walk(kernel: &mut dyn Kernel, trip: &Trip, before: Vec<Hop>) -> Report {
         mtus: Vec::new(),
         is_routed: false,
         called: None,
+        led: None,
         unanswered: None,
     };
     let walked = walker.there_and_back();
@@ -150,6 +152,8 @@ struct Walker<'a> {
     is_routed: bool,
     /// The address that is called.
     called: Option<IpAddr>,
+    /// The rule that leads the packet to another destination.
+    led: Option<Place>,
     /// Where no device answered when the kernel asked for the hardware address of a next hop.
     unanswered: Option<resolve::Unanswered>,
 }
@@ -162,7 +166,7 @@ impl Walker<'_> {
             End::Host => self.sent_by_host(&mut packet)?,
             End::Outside | End::Address(_) => self.comes_from_outside(&mut packet)?,
         };
-        self.is_called(&arrived)?;
+        self.is_called(&arrived, &packet)?;
         self.answers(&arrived, &packet)?;
         if matches!(arrived, Arrived::Beyond) {
             let what = "leaves this host; what happens then cannot be seen from here";
@@ -173,7 +177,7 @@ impl Walker<'_> {
     }
 
     /// That the packet has come to who was called.
-    fn is_called(&mut self, arrived: &Arrived) -> Walked<()> {
+    fn is_called(&mut self, arrived: &Arrived, packet: &Packet) -> Walked<()> {
         let (name, where_) = match (arrived, &self.trip.to) {
             (Arrived::Container, End::Container(_))
             | (Arrived::Beyond, End::Outside | End::Address(_))
@@ -183,7 +187,19 @@ impl Walker<'_> {
             (Arrived::Host, to) => (to.to_string(), "to this host itself"),
             (Arrived::Beyond, to) => (to.to_string(), "out of this host"),
         };
-        Err(self.fail(Hop::new("destination", format!("it goes {where_}, not to {name}"))))
+        let hop = Hop::new("destination", format!("it goes {where_}, not to {name}"));
+        let Some(place) = self.led.take() else {
+            // Without a rule that leads it, routes do.
+            let fix = format!("ip route get {} shows the route", packet.destination);
+            return Err(self.fail(hop.by(Author::Operator).fixed(fix)));
+        };
+        let by = self.author(Space::HOST, &place)?;
+        let fix = match by {
+            Author::Spoke => "spoke port ls shows what is published".to_owned(),
+            Author::Docker => "docker ps shows what is published".to_owned(),
+            _ => fix::of_place(&place),
+        };
+        Err(self.fail(hop.by(by).ruled(place).fixed(fix)))
     }
 
     /// The container of this trip that has an address.

@@ -77,6 +77,8 @@ impl<'a> HostRecords<'a> {
             _ => {}
         }
         if let Ok(address) = word.parse::<IpAddr>() {
+            // An IPv4-mapped address is how programs write one of IPv4: no packet has it.
+            let address = address.to_canonical();
             return self.of_address(address, from, kernel).map(Some);
         }
         let meant: Vec<&AttachmentOutline> =

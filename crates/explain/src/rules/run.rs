@@ -227,6 +227,12 @@ impl<'a> Run<'a> {
             Step::Other(name) if TAKES.contains(&name.as_str()) => {
                 only(ChainEnd::Unknown(self.unclear(chain, rule)))
             }
+            Step::Object { map, key } if self.set(map).is_some_and(|set| set.leads_to_proxies) => {
+                match self.look_up((map, *key), registers) {
+                    Some(None) => None,
+                    Some(Some(_)) | None => only(End::Unknown(self.unclear(chain, rule))),
+                }
+            }
             Step::Nat { family, .. } if !self.is_of(*family) => None,
             Step::Nat { is_destination, address, port, .. } => {
                 let to = address.and_then(|at| self.address(registers, at));

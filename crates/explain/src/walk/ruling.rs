@@ -59,6 +59,9 @@ impl Walker<'_> {
         let ruling = self.judged(Space::HOST, point, packet, about)?;
         if let Ruling::Passes { destination: Some(translation), .. } = ruling {
             packet.translate(&translation);
+            if !packet.is_reply {
+                self.led = Some(translation.place);
+            }
         }
         Ok(())
     }

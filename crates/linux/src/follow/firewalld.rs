@@ -337,6 +337,8 @@ impl<'a> Reader<'a> {
                 }
                 _ => Condition::Unclear,
             },
+            // No port is published of these, and their fields say nothing of packets to ports.
+            RegisterValue::Protocol if ranges.iter().all(|range| !has_ports(range)) => Condition::Never,
             RegisterValue::Protocol => any(ranges
                 .iter()
                 .map(protocols)
@@ -401,6 +403,12 @@ enum Went {
 fn protocols((first, last): &(Vec<u8>, Vec<u8>)) -> Option<Vec<Match>> {
     let (first, last) = (*first.first()?, *last.first()?);
     Some((first..=last).map(Match::Protocol).collect())
+}
+
+/// Whether a protocol of these has ports that are published: TCP, UDP, SCTP.
+fn has_ports((first, last): &(Vec<u8>, Vec<u8>)) -> bool {
+    let bounds = first.first().zip(last.first());
+    bounds.is_none_or(|(first, last)| [6, 17, 132].iter().any(|it| (first..=last).contains(&it)))
 }
 
 fn ports((first, last): &(Vec<u8>, Vec<u8>), what: fn(u16, u16) -> Match) -> Option<Match> {

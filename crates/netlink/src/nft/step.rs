@@ -191,7 +191,7 @@ pub enum Step {
     Other(String),
 }
 
-/// Expressions that change nothing about whether a packet passes. `objref` counts, or limits by a
+/// Expressions that change nothing about whether a packet passes. `objref` counts, limits, or takes the packet by a
 /// named object, and is not among them.
 const NEUTRAL: [&str; 3] = ["counter", "log", "last"];
 
@@ -292,12 +292,17 @@ impl Step {
                 into: place(3),
                 inverted: number(5).unwrap_or(0) & 1 != 0,
             },
+            // `NFTA_OBJREF_IMM_TYPE`.
+            "objref" if number(1) == Some(SYNPROXY) => Self::Other("synproxy".to_owned()),
             // `NFTA_OBJREF_SET_SREG` and `_SET_NAME`; without them it is one object for all.
             "objref" => Self::Object { map: data.find_kind(4)?.text()?.to_owned(), key: place(3)? },
             _ => return None,
         })
     }
 }
+
+/// `NFT_OBJECT_SYNPROXY`: it takes the packet, as the statement of the same name does.
+pub(super) const SYNPROXY: u32 = 10;
 
 /// `NFT_META_MARK`.
 const MARK: u32 = 3;
@@ -307,6 +312,32 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// `synproxy name "p"`, and `counter name "c"`.
+    #[test]
+    fn a_named_proxy_takes_the_packet() {
+        let text = |kind: u16, text: &str| {
+            let mut value = text.as_bytes().to_vec();
+            value.push(0);
+            attribute(kind, &value)
+        };
+        let read = |of: u32| {
+            let named = [attribute(1, &of.to_be_bytes()), text(2, "p")].concat();
+            let data = attribute(abi::EXPRESSION_DATA | 0x8000, &named);
+            let bytes = [text(abi::EXPRESSION_NAME, "objref"), data].concat();
+            Step::read(&Attributes::new(&bytes))
+        };
+        assert_eq!(read(SYNPROXY), Step::Other("synproxy".to_owned()));
+        assert_eq!(read(1), Step::Other("objref".to_owned()));
+    }
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(value.len() + 4).unwrap();
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
 
     proptest! {
         #[test]

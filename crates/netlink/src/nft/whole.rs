@@ -88,6 +88,8 @@ pub struct AnySet {
     pub is_interval: bool,
     /// Whether its elements may end by themselves.
     pub has_timeouts: bool,
+    /// Whether it leads to proxies, which take the packet.
+    pub leads_to_proxies: bool,
 }
 
 /// Every chain.
@@ -317,6 +319,8 @@ fn read_set(message: &Message<'_>) -> Option<AnySet> {
         key_length: set.find_kind(abi::SET_KEY_LEN)?.be32()? as usize,
         is_interval: flags & abi::SET_IS_INTERVAL != 0,
         has_timeouts: flags & abi::SET_HAS_TIMEOUTS != 0,
+        leads_to_proxies: set.find_kind(abi::SET_OBJECT_TYPE).and_then(|of| of.be32())
+            == Some(super::step::SYNPROXY),
     })
 }
 
