@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::packet::{Carried, Device, Packet};
 use crate::port::{Kernel, Space};
-use crate::rules::{Author, Place};
+use crate::rules::{Author, RuleLocation};
 pub use hop::{Hop, Status, Verdict};
 pub use site::{Bridging, End, Plug, Site, Standing};
 
@@ -153,7 +153,7 @@ struct Walker<'a> {
     /// The address that is called.
     called: Option<IpAddr>,
     /// The rule that leads the packet to another destination.
-    led: Option<Place>,
+    led: Option<RuleLocation>,
     /// Where no device answered when the kernel asked for the hardware address of a next hop.
     unanswered: Option<resolve::Unanswered>,
 }

@@ -209,7 +209,7 @@ impl Table {
 
     /// The subnets of networks whose names are asked for here.
     pub(crate) fn subnets_of(&self, networks: &[&NetworkName]) -> impl Iterator<Item = IpNet> {
-        let of_these = |place: &&Place| networks.contains(&&place.network);
+        let of_these = |place: &&ServedGateway| networks.contains(&&place.network);
         self.all_places().filter(of_these).map(|place| place.gateway.trunc())
     }
 

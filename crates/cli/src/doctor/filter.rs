@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use linux::RuleTable;
 use model::Attachment;
 
-use super::check::Check;
+use crate::check::Check;
 
 /// How many containers a sentence names.
 const NAMED: usize = 3;

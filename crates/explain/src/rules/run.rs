@@ -230,7 +230,7 @@ impl<'a> Run<'a> {
             Step::Object { map, key } if self.set(map).is_some_and(|set| set.leads_to_proxies) => {
                 match self.look_up((map, *key), registers) {
                     Some(None) => None,
-                    Some(Some(_)) | None => only(End::Unknown(self.unclear(chain, rule))),
+                    Some(Some(_)) | None => only(ChainEnd::Unknown(self.unclear(chain, rule))),
                 }
             }
             Step::Nat { family, .. } if !self.is_of(*family) => None,

@@ -338,7 +338,9 @@ impl<'a> Reader<'a> {
                 _ => Condition::Unclear,
             },
             // No port is published of these, and their fields say nothing of packets to ports.
-            RegisterValue::Protocol if ranges.iter().all(|range| !has_ports(range)) => Condition::Never,
+            RegisterValue::Protocol if ranges.iter().all(|range| !has_ports(range)) => {
+                Condition::Never
+            }
             RegisterValue::Protocol => any(ranges
                 .iter()
                 .map(protocols)

@@ -161,9 +161,9 @@ fn addresses_have_names() {
 #[test]
 fn addresses_of_private_subnets_are_not_asked_for_elsewhere() {
     let table = table(&[
-        Made::on("wide", "web", "172.16.8.2/20"),
-        Made::on("six", "web", "fd00:1::2/60"),
-        Made::on("known", "web", "203.0.113.2/24"),
+        RecordBuilder::on("wide", "web", "172.16.8.2/20"),
+        RecordBuilder::on("six", "web", "fd00:1::2/60"),
+        RecordBuilder::on("known", "web", "203.0.113.2/24"),
     ]);
     let below = |rest: &str| format!("{rest}0.0.0.0.0.0.0.0.1.0.0.0.0.0.d.f.ip6.arpa");
     let host = format!("9.{}", "0.".repeat(15));
