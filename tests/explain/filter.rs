@@ -223,6 +223,7 @@ fn filters_are_named() {
     bed.reaches("a outside 80", OUT);
     bed.sh("nft delete table ip t");
     decisions_by_chance(&bed);
+    led_elsewhere(&bed);
     // What rules look for where TCP has its ports is not in an echo request.
     bed.sh("nft add table inet t; \
         nft add set inet t s '{ type inet_proto . inet_service; elements = { tcp . 299 }; }'; \
@@ -255,6 +256,31 @@ fn decisions_by_chance(bed: &Bed) {
         assert_eq!((code, &found["verdict"]), (5, &"cannot-tell".into()), "{rule}: {found:#}");
         bed.sh("nft delete table ip t");
     }
+}
+
+/// By a named proxy, and by a translation.
+fn led_elsewhere(bed: &Bed) {
+    bed.sh("nft add table ip t; nft add synproxy ip t p mss 1460 wscale 7; \
+        nft add chain ip t f '{ type filter hook forward priority 0; }'");
+    let by_map = "synproxy name tcp dport map { 80 : \"p\" }";
+    for rule in ["tcp dport 80 synproxy name \"p\"", by_map] {
+        bed.sh(&format!("nft add rule ip t f '{rule}'"));
+        let (code, found) = bed.explain("a outside 80");
+        assert_eq!((code, &found["verdict"]), (5, &"cannot-tell".into()), "{rule}: {found:#}");
+        bed.reaches("a b 80", TO_B);
+        bed.sh("nft flush chain ip t f");
+    }
+    bed.sh("nft delete table ip t");
+    bed.sh("nft add table ip t; \
+        nft add chain ip t d '{ type nat hook prerouting priority -110; }'; \
+        nft add rule ip t d ip saddr 10.70.1.2 icmp type echo-request dnat to 10.70.1.1");
+    let (code, found) = bed.explain("a outside");
+    let hop = found["hops"].as_array().and_then(|hops| hops.last()).unwrap();
+    let said = (code, hop["hop"].as_str(), hop["by"].as_str());
+    assert_eq!(said, (1, Some("destination"), Some("operator")), "{hop:#}");
+    assert!(hop["fix"].as_str().unwrap().starts_with("nft delete rule ip t d handle"), "{hop:#}");
+    bed.sh("nft delete table ip t");
+    bed.reaches("a ::ffff:10.70.1.3 80", TO_B);
 }
 
 /// The hop that an answer ends with.
