@@ -1,5 +1,6 @@
 //! What the compiler does not check.
 
+mod circles;
 mod layers;
 mod licences;
 mod literals;
@@ -29,6 +30,7 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
     let packages = packages()?;
     let mut complaints = layers::complaints(&packages);
     complaints.extend(licences::complaints(root, &packages)?);
+    complaints.extend(circles::complaints(root)?);
     complaints.extend(pages::complaints(root)?);
     complaints.extend(sources::complaints(root)?);
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }

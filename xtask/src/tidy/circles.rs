@@ -1,0 +1,164 @@
+//! Circles among the modules of a crate: of two that name each other, neither can be read alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use crate::Result;
+
+/// How many modules of a crate stand in circles. These numbers only fall: a crate that is not listed has none.
+const CIRCLES: [(&str, usize); 12] = [
+    ("cli", 2),
+    ("cluster", 6),
+    ("cni", 11),
+    ("conformance", 5),
+    ("explain", 2),
+    ("image", 2),
+    ("linux", 7),
+    ("names", 7),
+    ("neutron", 8),
+    ("overlay", 2),
+    ("remote", 3),
+    ("template", 3),
+];
+
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+pub(super) fn complaints(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join("crates");
+    let unreadable = |error| format!("{}: {error}", folder.display());
+    let mut complaints = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let circling = circling(&graph(&path.join("src"))?);
+        let known = CIRCLES.iter().find(|(of, _)| *of == name).map_or(0, |(_, count)| *count);
+        complaints.extend(judge(&name, &circling, known));
+    }
+    Ok(complaints)
+}
+
+fn judge(name: &str, circling: &BTreeSet<String>, known: usize) -> Option<String> {
+    let modules = circling.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    match circling.len() {
+        count if count > known => Some(format!(
+            "crates/{name}: {count} modules stand in circles, at most {known}: {modules}"
+        )),
+        count if count < known => Some(format!(
+            "crates/{name}: {count} modules stand in circles: write that into xtask/src/tidy/circles.rs"
+        )),
+        _ => None,
+    }
+}
+
+/// Which modules each module at the top of a crate names by `crate::` or `super::`, in what ships.
+fn graph(source: &Path) -> Result<Graph> {
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    gather(source, source, &mut texts)?;
+    let named = texts.iter().map(|(module, text)| {
+        let named = named(text).filter(|name| texts.contains_key(name) && name != module).collect();
+        (module.clone(), named)
+    });
+    Ok(named.collect())
+}
+
+/// The text of each module with the modules in it.
+fn gather(source: &Path, folder: &Path, texts: &mut BTreeMap<String, String>) -> Result<()> {
+    let unreadable = |error| format!("{}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let name = path.strip_prefix(source).unwrap_or(&path).to_string_lossy().into_owned();
+        if path.is_dir() {
+            gather(source, &path, texts)?;
+        } else if name.ends_with(".rs") && !name.contains("tests") {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+            let module = name.split(['/', '.']).next().unwrap_or_default().to_owned();
+            let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            if !matches!(module.as_str(), "lib" | "main") {
+                // In a file at the top, `super` is the crate.
+                let product = match name.contains('/') {
+                    true => product.to_owned(),
+                    false => product.replace("super::", "crate::"),
+                };
+                texts.entry(module).or_default().push_str(&product);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first names behind `crate::`: one, or those between braces.
+fn named(text: &str) -> impl Iterator<Item = String> {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
+    let code = code.collect::<Vec<_>>().join("\n");
+    let named: Vec<String> = code.split("crate::").skip(1).flat_map(first_names).collect();
+    named.into_iter()
+}
+
+fn first_names(rest: &str) -> Vec<String> {
+    let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    let first = |text: &str| {
+        text.trim_start().split(|c| !is_of_name(c)).next().unwrap_or_default().to_owned()
+    };
+    let Some(list) = rest.strip_prefix('{') else { return vec![first(rest)] };
+    let (mut depth, mut names, mut start) = (0, Vec::new(), 0);
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                names.push(first(&list[start..at]));
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                names.push(first(&list[start..at]));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The modules from which a way leads back to themselves.
+fn circling(graph: &Graph) -> BTreeSet<String> {
+    let returns = |module: &&String| {
+        let (mut open, mut seen) = (vec![*module], BTreeSet::new());
+        while let Some(at) = open.pop() {
+            for next in graph.get(at).into_iter().flatten() {
+                if next == *module {
+                    return true;
+                }
+                if seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        false
+    };
+    graph.keys().filter(returns).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_out_of_nested_lists() {
+        let text = "use crate::{a::{b, c}, d};\nlet e = crate::f::g();\n// crate::h\nuse crate::i;";
+        assert_eq!(named(text).collect::<Vec<_>>(), ["a", "d", "f", "i"]);
+    }
+
+    #[test]
+    fn a_circle_is_found_and_a_way_into_it_is_none() {
+        let edges = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")];
+        let mut graph = Graph::new();
+        for (from, to) in edges {
+            graph.entry(from.to_owned()).or_default().insert(to.to_owned());
+        }
+        let found = circling(&graph);
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["b", "c"]);
+        assert!(judge("x", &found, 2).is_none());
+        assert!(judge("x", &found, 1).is_some() && judge("x", &found, 3).is_some());
+    }
+}
