@@ -2,7 +2,8 @@
 
 use linux::way::{self, Candidate, Hop, WayOut};
 use model::{Attachment, Family, Network};
-use netlink::{Socket, sysctl};
+use netlink::Socket;
+use netlink::sysctl::{self, Parameter};
 use serde::Serialize;
 
 use super::check::Check;
@@ -105,7 +106,7 @@ pub(super) fn checks(networks: &[Network], attachments: &[Attachment]) -> Vec<Ch
 /// Answers come in by a device that the host itself does not use for their senders.
 fn strict(network: &Network) -> Option<Check> {
     let model::Via::Device(device) = network.wiring.via.as_ref()? else { return None };
-    let mode = |name: &str| sysctl::read(format!("net/ipv4/conf/{name}/rp_filter")).ok();
+    let mode = |name: &str| sysctl::read(Parameter::rp_filter(name).path()).ok();
     let is_strict = |name: &str| mode(name).is_some_and(|mode| mode.trim() == "1");
     let is_loose = mode(device.as_str()).is_none_or(|mode| mode.trim() == "2");
     if is_loose || !(is_strict("all") || is_strict(device.as_str())) {
@@ -116,5 +117,5 @@ fn strict(network: &Network) -> Option<Check> {
          by {device}",
         network.called()
     );
-    Some(Check::warn(what, format!("sysctl -w net.ipv4.conf.{device}.rp_filter=2")))
+    Some(Check::warn(what, Parameter::rp_filter(device.as_str()).command("2")))
 }

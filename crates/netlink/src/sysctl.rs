@@ -1,6 +1,8 @@
 //! Kernel parameters below `/proc/sys`. Those of the network are the calling thread's
 //! namespace's: see [`crate::Netns::enter`].
 
+mod parameter;
+
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::path::{Component, Display, Path, PathBuf};
@@ -8,6 +10,7 @@ use std::path::{Component, Display, Path, PathBuf};
 use model::{Error, Fact, Result};
 
 use crate::reason;
+pub use parameter::Parameter;
 
 /// Longer values are cut.
 const LONGEST: u64 = 4096;

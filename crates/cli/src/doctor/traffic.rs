@@ -6,6 +6,7 @@ use std::path::Path;
 use host::facts::{DroppingChain, Forward, HostFacts};
 use linux::Exposed;
 use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
+use netlink::sysctl::Parameter;
 
 use super::super::claims::{self, Owner};
 use super::super::findings;
@@ -24,13 +25,14 @@ pub(super) fn forwarding(
 ) -> Vec<Check> {
     let ranges = networks.iter().flat_map(|network| network.ipam.pools()).flat_map(|p| &p.ranges);
     let subnets: Vec<Family> = ranges.map(|range| Family::of(&range.subnet)).collect();
-    let is_off = |path: &str| parameter(root, path).as_deref() == Some("0");
+    let is_off = |name: &Parameter| read(root, name).as_deref() == Some("0");
     let mut checks = Vec::new();
-    for (family, name, path) in FORWARDING {
+    for family in [Family::V4, Family::V6] {
+        let name = Parameter::host_forwarding(family);
         let attached = attachments.iter().any(|attachment| attachment.first(family).is_some());
         let what = format!("{name} is off: containers reach nothing beyond this host");
-        let fix = format!("sysctl -w {name}=1");
-        match (is_off(path), attached, subnets.contains(&family)) {
+        let fix = name.command("1");
+        match (is_off(&name), attached, subnets.contains(&family)) {
             (true, true, _) => checks.push(Check::fail(what, fix)),
             (true, false, true) => checks.push(Check::warn(what, fix)),
             (true, false, false) | (false, _, _) => {}
@@ -42,11 +44,9 @@ pub(super) fn forwarding(
     checks
 }
 
-/// The parameter that enables forwarding, and where it is read.
-const FORWARDING: [(Family, &str, &str); 2] = [
-    (Family::V4, "net.ipv4.ip_forward", "proc/sys/net/ipv4/ip_forward"),
-    (Family::V6, "net.ipv6.conf.all.forwarding", "proc/sys/net/ipv6/conf/all/forwarding"),
-];
+fn read(root: &Path, name: &Parameter) -> Option<String> {
+    parameter(root, &format!("proc/sys/{}", name.path()))
+}
 
 /// What strangers reach because Spoke has the host forward: nothing, where all is well.
 pub(super) fn exposed(exposed: Option<&[Exposed]>) -> Vec<Check> {
@@ -114,17 +114,16 @@ pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
 
 /// Bridged packets that pass the rules for routed ones are dropped by a policy meant for those.
 pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) -> Option<Check> {
-    const PARAMETER: &str = "net.bridge.bridge-nf-call-iptables";
-    let is_on =
-        parameter(root, "proc/sys/net/bridge/bridge-nf-call-iptables").as_deref() == Some("1");
+    let calls = Parameter::bridge_calls(Family::V4);
+    let is_on = read(root, &calls).as_deref() == Some("1");
     match (is_on, forward) {
         (true, Forward::Dropped(chains)) if !cut_off(chains, bridges).is_empty() => {
             Some(Check::warn(
                 format!(
-                    "{PARAMETER} is on and forwarded packets are dropped by policy: containers on \
+                    "{calls} is on and forwarded packets are dropped by policy: containers on \
                  one bridge may not reach each other"
                 ),
-                format!("sysctl -w {PARAMETER}=0"),
+                calls.command("0"),
             ))
         }
         (true, _) => {

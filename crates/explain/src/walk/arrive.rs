@@ -1,6 +1,7 @@
 //! A packet comes to a container, and to a socket.
 
 use netlink::diag::Taking;
+use netlink::sysctl::Parameter;
 use netlink::{Link, Routed, Way};
 
 use super::begin::protocol;
@@ -62,9 +63,7 @@ impl Walker<'_> {
                     "rp_filter of {} drops it: what is for {from} does not leave by {name}",
                     site.name
                 );
-                let fix = format!(
-                    "sysctl -w net.ipv4.conf.{name}.rp_filter=0 net.ipv4.conf.all.rp_filter=0"
-                );
+                let fix = super::host::unfiltered(name.as_str());
                 let hop = Hop::new("rp-filter", what).by(Author::Operator);
                 Err(self.fail(hop.fixed(site.within(&fix))))
             }
@@ -175,16 +174,13 @@ impl Walker<'_> {
         if packet.carried != Carried::Echo {
             return Ok(());
         }
-        let key = match packet.destination.is_ipv4() {
-            true => "net/ipv4/icmp_echo_ignore_all",
-            false => "net/ipv6/icmp/echo_ignore_all",
-        };
-        if self.ask(|kernel| kernel.parameter(space, key))?.as_deref() != Some("1") {
+        let key = Parameter::echo_ignore_all(packet.family());
+        if self.ask(|kernel| kernel.parameter(space, key.path()))?.as_deref() != Some("1") {
             self.ok("echo", format!("{name} answers echo requests"));
             return Ok(());
         }
-        let what = format!("{name} ignores echo requests ({})", key.replace('/', "."));
-        let fix = self.within(space, &format!("sysctl -w {}=0", key.replace('/', ".")));
+        let what = format!("{name} ignores echo requests ({key})");
+        let fix = self.within(space, &key.command("0"));
         Err(self.fail(Hop::new("echo", what).by(Author::Operator).fixed(fix)))
     }
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use model::{Family, Mac};
 use netlink::Link;
+use netlink::sysctl::Parameter;
 
 use super::leave::Out;
 use super::resolve::Owner;
@@ -150,9 +151,10 @@ impl Walker<'_> {
                 let what =
                     format!("IPv6 is disabled on bridge {}, which has lost {next}", bridge.name);
                 let fix = format!(
-                    "sysctl -w net.ipv6.conf.{0}.disable_ipv6=0; ip addr add {next}/{1} dev {0}",
-                    bridge.name,
-                    net.prefix_len()
+                    "{}; ip addr add {next}/{} dev {}",
+                    Parameter::disable_ipv6(bridge.name.as_str()).command("0"),
+                    net.prefix_len(),
+                    bridge.name
                 );
                 self.fail(Hop::new("ipv6", what).by(Author::Operator).fixed(fix))
             }
@@ -175,8 +177,8 @@ impl Walker<'_> {
 
     /// Whether IPv6 is off on a bridge.
     fn lacks_ipv6(&mut self, bridge: &Link) -> bool {
-        let key = format!("net/ipv6/conf/{}/disable_ipv6", bridge.name);
-        matches!(self.kernel.parameter(Space::HOST, &key), Ok(Some(value)) if value == "1")
+        let key = Parameter::disable_ipv6(bridge.name.as_str());
+        matches!(self.kernel.parameter(Space::HOST, key.path()), Ok(Some(value)) if value == "1")
     }
 
     /// The interface of a container with an address, and the host's end of it, in its bridge.
@@ -251,11 +253,8 @@ impl Walker<'_> {
     }
 
     fn all_bridges_call(&mut self, family: Family) -> Walked<bool> {
-        let key = match family {
-            Family::V4 => "net/bridge/bridge-nf-call-iptables",
-            Family::V6 => "net/bridge/bridge-nf-call-ip6tables",
-        };
-        Ok(self.ask(|kernel| kernel.parameter(Space::HOST, key))?.as_deref() == Some("1"))
+        let key = Parameter::bridge_calls(family);
+        Ok(self.ask(|kernel| kernel.parameter(Space::HOST, key.path()))?.as_deref() == Some("1"))
     }
 
     /// Where br_netfilter is on, what is switched passes the filter of routed packets.

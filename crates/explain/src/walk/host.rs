@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use model::{Family, WAY_MARK};
+use netlink::sysctl::Parameter;
 use netlink::{Errno, Link, Routed, Way};
 
 use super::begin::protocol;
@@ -83,16 +84,13 @@ impl Walker<'_> {
     }
 
     fn forwards(&mut self, input: &Link, packet: &Packet) -> Walked<()> {
-        let (family, all) = match packet.family() {
-            Family::V4 => ("ipv4", "net.ipv4.ip_forward"),
-            Family::V6 => ("ipv6", "net.ipv6.conf.all.forwarding"),
-        };
-        let key = |name: &str| format!("net/{family}/conf/{name}/forwarding");
-        let own = key(input.name.as_str());
-        let own = self.ask(|kernel| kernel.parameter(Space::HOST, &own))?;
-        let every = self.ask(|kernel| kernel.parameter(Space::HOST, &key("all")))?;
-        let forced = format!("net/ipv6/conf/{}/force_forwarding", input.name);
-        let forced = self.ask(|kernel| kernel.parameter(Space::HOST, &forced))?;
+        let (family, all) = (packet.family(), Parameter::host_forwarding(packet.family()));
+        let mut read =
+            |key: &Parameter| self.ask(|kernel| kernel.parameter(Space::HOST, key.path()));
+        let by_device = Parameter::forwarding(family, input.name.as_str());
+        let own = read(&by_device)?;
+        let every = read(&Parameter::forwarding(family, "all"))?;
+        let forced = read(&Parameter::force_forwarding(input.name.as_str()))?;
         let is_on = match packet.family() {
             Family::V4 => own.as_deref() == Some("1"),
             // `ip6_forward` asks for all devices together, and newer kernels for one that always forwards.
@@ -104,12 +102,9 @@ impl Walker<'_> {
         let (what, fix) = match every.as_deref() {
             Some("1") => (
                 format!("this host does not forward what comes by {}", input.name),
-                format!("sysctl -w net.{family}.conf.{}.forwarding=1", input.name),
+                by_device.command("1"),
             ),
-            _ => (
-                format!("this host does not forward packets ({all} is 0)"),
-                format!("sysctl -w {all}=1"),
-            ),
+            _ => (format!("this host does not forward packets ({all} is 0)"), all.command("1")),
         };
         Err(self.fail(Hop::new("forwarding", what).by(Author::Operator).fixed(fix)))
     }
@@ -126,8 +121,8 @@ impl Walker<'_> {
         }
         let mut mode = 0;
         for name in ["all", input.name.as_str()] {
-            let key = format!("net/ipv4/conf/{name}/rp_filter");
-            let value = self.ask(|kernel| kernel.parameter(space, &key))?;
+            let key = Parameter::rp_filter(name);
+            let value = self.ask(|kernel| kernel.parameter(space, key.path()))?;
             mode = mode.max(value.and_then(|value| value.parse().ok()).unwrap_or(0));
         }
         let back = Routed::new(packet.source);
@@ -145,8 +140,7 @@ impl Walker<'_> {
         let what = format!(
             "rp_filter drops it: what is for {from} does not leave by {name}, by which it came"
         );
-        let fix =
-            format!("sysctl -w net.ipv4.conf.{name}.rp_filter=0 net.ipv4.conf.all.rp_filter=0");
+        let fix = unfiltered(name.as_str());
         self.fail(Hop::new("rp-filter", what).by(Author::Operator).fixed(fix))
     }
 
@@ -268,18 +262,18 @@ impl Walker<'_> {
         if packet.is_reply || packet.family() == Family::V6 || !packet.source.is_loopback() {
             return Ok(());
         }
-        let key = |name: &str| format!("net/ipv4/conf/{name}/route_localnet");
         for name in ["all", out.name.as_str()] {
-            if self.ask(|kernel| kernel.parameter(Space::HOST, &key(name)))?.as_deref() == Some("1")
+            let key = Parameter::route_localnet(name);
+            if self.ask(|kernel| kernel.parameter(Space::HOST, key.path()))?.as_deref() == Some("1")
             {
                 return Ok(());
             }
         }
-        let key = key(out.name.as_str()).replace('/', ".");
+        let key = Parameter::route_localnet(out.name.as_str());
         let (from, name) = (packet.source, &out.name);
         let what = format!("this host sends nothing from {from} out of {name} ({key} is 0)");
         let hop = Hop::new("host-route", what).by(Author::Operator);
-        Err(self.fail(hop.fixed(format!("sysctl -w {key}=1"))))
+        Err(self.fail(hop.fixed(key.command("1"))))
     }
 
     fn output_of(&mut self, way: Way) -> Walked<Option<Device>> {
@@ -401,4 +395,9 @@ impl Walker<'_> {
         self.neighbour((Space::HOST, "this host"), out, next, &owner)?;
         self.deliver(&site, &link, packet)
     }
+}
+
+/// The command that turns `rp_filter` off: the kernel takes the larger value of the device and of all devices.
+pub(super) fn unfiltered(device: &str) -> String {
+    format!("{} {}=0", Parameter::rp_filter(device).command("0"), Parameter::rp_filter("all"))
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use model::{Family, IfName};
 use netlink::Link;
+use netlink::sysctl::Parameter;
 
 use super::{Hop, Plug, Site, Walked, Walker};
 use crate::port::{Space, Which};
@@ -91,8 +92,8 @@ impl Walker<'_> {
     }
 
     fn ipv6_is_on(&mut self, site: &Site, space: Space, interface: &IfName) -> Walked<()> {
-        let key = format!("net/ipv6/conf/{interface}/disable_ipv6");
-        let is_off = self.ask(|kernel| kernel.parameter(space, &key))?;
+        let key = Parameter::disable_ipv6(interface.as_str());
+        let is_off = self.ask(|kernel| kernel.parameter(space, key.path()))?;
         if is_off.as_deref() == Some("0") {
             return Ok(());
         }
@@ -106,8 +107,8 @@ impl Walker<'_> {
             let fix = format!("ip link set {interface} mtu 1500; restart {}", site.name);
             return Err(self.fail(Hop::new("mtu", what).by(Author::Operator).fixed(fix)));
         }
-        let what = format!("IPv6 is disabled on {interface} of {} ({key})", site.name);
-        let fix = site.within(&format!("sysctl -w net.ipv6.conf.{interface}.disable_ipv6=0"));
+        let what = format!("IPv6 is disabled on {interface} of {} ({})", site.name, key.path());
+        let fix = site.within(&key.command("0"));
         Err(self.fail(Hop::new("ipv6", what).by(Author::Operator).fixed(fix)))
     }
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use model::Mac;
+use netlink::sysctl::Parameter;
 use netlink::{Link, Neighbour};
 
 use super::fix::of_place;
@@ -204,11 +205,12 @@ impl Walker<'_> {
 
     fn answers_arp(&mut self, space: Space, link: &Link, name: &str) -> Walked<()> {
         for conf in ["all", link.name.as_str()] {
-            let key = format!("net/ipv4/conf/{conf}/arp_ignore");
-            if self.ask(|kernel| kernel.parameter(space, &key))?.as_deref() == Some(ANSWERS_NONE) {
-                let key = key.replace('/', ".");
+            let key = Parameter::arp_ignore(conf);
+            if self.ask(|kernel| kernel.parameter(space, key.path()))?.as_deref()
+                == Some(ANSWERS_NONE)
+            {
                 let what = format!("{name} answers no question of ARP ({key} is {ANSWERS_NONE})");
-                let fix = self.within(space, &format!("sysctl -w {key}=0"));
+                let fix = self.within(space, &key.command("0"));
                 return Err(self.fail(Hop::new("neighbour", what).by(Author::Operator).fixed(fix)));
             }
         }

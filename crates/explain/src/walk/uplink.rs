@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use model::Family;
+use netlink::sysctl::Parameter;
 use netlink::{Link, Routed, Way};
 
 use super::{Arrived, Elsewhere, End, Hop, Status, Walked, Walker};
@@ -118,11 +120,8 @@ impl Walker<'_> {
             return Ok(());
         }
         // The kernel answers for others by the device that leads to them with these only.
-        let key = match own.is_ipv4() {
-            true => format!("net/ipv4/conf/{}/proxy_arp_pvlan", out.name),
-            false => format!("net/ipv6/conf/{}/proxy_ndp", out.name),
-        };
-        if self.ask(|kernel| kernel.parameter(Space::HOST, &key))?.as_deref() == Some("1") {
+        let key = Parameter::proxy(Family::of(&model::host_net(own)), out.name.as_str());
+        if self.ask(|kernel| kernel.parameter(Space::HOST, key.path()))?.as_deref() == Some("1") {
             return Ok(());
         }
         let place = translation.place.clone();
