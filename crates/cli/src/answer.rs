@@ -1,4 +1,4 @@
-//! What a command answers, and how its sentences are shown.
+//! The answer of a command, and the form of its sentences.
 
 use crate::table;
 

@@ -1,4 +1,4 @@
-//! What commands read and change outside the process.
+//! The context of commands: everything outside the process that they read and change.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What `spoke --help` lists, by what one wants to do.
+//! The groups of commands in `spoke --help`, by task.
 
 use std::ffi::OsString;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! What networks are called: by a command that renamed them while containers were on them, and by the runtime of those.
+//! The titles of networks: from a command that renamed them while containers were on them, and from the runtime
+//! of those.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What containers send and receive: `spoke top`, `spoke flows`, `spoke capture`.
+//! The traffic of containers: `spoke top`, `spoke flows`, `spoke capture`.
 
 mod addresses;
 mod capture;

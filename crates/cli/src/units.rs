@@ -48,7 +48,7 @@ struct Unit {
 enum State {
     /// There is none.
     Missing,
-    /// It is as we would write it.
+    /// The file is as this program would write it.
     Ours,
     /// We wrote it, with another build or configuration.
     Older,

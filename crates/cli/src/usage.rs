@@ -1,4 +1,4 @@
-//! How full a pool is, computed from what is taken and never by walking its addresses.
+//! The use of a pool, computed from the taken addresses and never by walking all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -394,7 +394,7 @@ pub(super) fn labels(layers: &[&Attachment]) -> BTreeMap<String, String> {
     all.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Those that the layers agree on: a later layer repeats what an earlier one got.
+/// The addresses on which the layers agree: a later layer repeats those of an earlier one.
 fn addresses(layers: &[&Attachment]) -> Vec<String> {
     let mut addresses: Vec<String> = Vec::new();
     for layer in layers {

@@ -1,4 +1,5 @@
-//! What containers of other hosts are called: the keeper of the cluster tells it, the server for names answers with it.
+//! The names of containers on other hosts: the keeper of the cluster reports them, the server for names answers
+//! with them.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -40,7 +40,7 @@ impl Default for EventLog {
 struct ReportedNetwork {
     called: NetworkName,
     runtime: Runtime,
-    /// What it was called before.
+    /// The network's former names.
     former: Vec<NetworkName>,
 }
 

@@ -115,7 +115,7 @@ pub(super) fn end_unused(daemon: &Daemon) {
     }
 }
 
-/// By what a file is known to be another one.
+/// The identity of a file: another file has another one.
 fn stamp(file: &Path) -> Option<(u64, i64, i64, u64)> {
     let there = fs::metadata(file).ok()?;
     Some((there.ino(), there.mtime(), there.mtime_nsec(), there.len()))

@@ -1,4 +1,4 @@
-//! What containers have used of their quotas, written now and then: the kernel counts and refuses without this
+//! The used parts of containers' quotas, written now and then: the kernel counts and refuses without this
 //! thread, but its count does not outlive the container, a flushed packet filter or a reboot.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What records say of bridges.
+//! Networks that commands declared, and the bridges that records name.
 
 use std::collections::{BTreeMap, BTreeSet};
 

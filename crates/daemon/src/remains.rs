@@ -1,4 +1,4 @@
-//! What the kernel holds without a record: from a process that was killed in between, or an earlier
+//! Parts in the kernel without a record: from a process that was killed in between, or an earlier
 //! installation.
 
 use std::collections::BTreeSet;

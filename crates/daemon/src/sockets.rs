@@ -36,7 +36,7 @@ pub(crate) type SocketsByName = BTreeMap<String, OwnedFd>;
 pub(crate) struct Inherited {
     pub(crate) unix: Vec<UnixListener>,
     pub(crate) tcp: Vec<TcpListener>,
-    /// Those that the life before had kept, by name.
+    /// Sockets that the previous life of the daemon kept, by name.
     pub(crate) kept: SocketsByName,
 }
 

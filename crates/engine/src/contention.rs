@@ -1,4 +1,4 @@
-//! What is reported where another process or another attachment was first.
+//! Errors for the process or attachment that came second.
 
 use model::{Attachment, AttachmentId, Error};
 

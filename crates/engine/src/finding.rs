@@ -1,4 +1,4 @@
-//! What a comparison of the records with the present state finds.
+//! Findings of a comparison of the records with the present state.
 
 use model::{
     AliasId, AttachmentId, Claim, ContainerId, Error, Lease, NetworkName, Result, SubnetId,

@@ -1,4 +1,4 @@
-//! What one attachment has in the kernel: served, counted, restored, undone.
+//! The parts of one attachment in the kernel: served, counted, restored, undone.
 
 pub(crate) mod detach;
 pub(crate) mod fence;

@@ -1,4 +1,4 @@
-//! What the store has: typed reading of it, and the conditions under which a record may change.
+//! The records of the store: typed reading, and the conditions under which a record may change.
 
 mod bind;
 pub(crate) mod book;

@@ -21,9 +21,9 @@ pub struct Request {
     pub ifname: IfName,
     /// The container's lasting name, where the runtime gives one.
     pub owner: Option<OwnerName>,
-    /// What it is called on the network besides the container's name.
+    /// The container's other names on the network.
     pub names: Vec<HostName>,
-    /// What it resolves names with; the network has the settings that are absent here.
+    /// The container's resolver configuration; the network has the settings that are absent here.
     pub dns: Dns,
     /// The container's namespace; none when it is already gone.
     pub sandbox: Option<Sandbox>,

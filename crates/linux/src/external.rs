@@ -196,7 +196,7 @@ pub(crate) fn put_back(
 enum Moved {
     /// There was none.
     Nothing,
-    /// It is in the host, and as it was.
+    /// The interface is in the host, and as it was.
     Whole,
     /// It may be in the host, and not as it was.
     Partly,

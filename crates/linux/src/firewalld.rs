@@ -28,7 +28,7 @@ const TRUSTED: &str = "trusted";
 const IS_SO: [&str; 3] = ["ZONE_ALREADY_SET", "ALREADY_ENABLED", "ZONE_CONFLICT"];
 const IS_NOT: [&str; 4] = ["UNKNOWN_INTERFACE", "UNKNOWN_SOURCE", "NOT_ENABLED", "ZONE_CONFLICT"];
 const IS_SO_OF_SOURCES: [&str; 2] = ["ZONE_ALREADY_SET", "ALREADY_ENABLED"];
-/// It is on no bus here.
+/// firewalld is on no bus of this host.
 const ABSENT: [&str; 2] =
     ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
 

@@ -1,4 +1,4 @@
-//! Where a virtual machine's device is, and what it is to know of its gateway.
+//! The device of a virtual machine, and the parameters of its gateway.
 
 use std::net::IpAddr;
 use std::path::Path;

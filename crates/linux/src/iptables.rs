@@ -32,11 +32,11 @@ const WAIT: Duration = Duration::from_secs(30);
 /// Which of the host's iptables programs are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// Those that the host's administrator chose: `iptables-restore`.
+    /// The programs that the host's administrator chose: `iptables-restore`.
     Host,
-    /// Those that speak to nftables: `iptables-nft-restore`.
+    /// The programs that speak to nftables: `iptables-nft-restore`.
     Nft,
-    /// Those that speak to the old tables: `iptables-legacy-restore`.
+    /// The programs that speak to the old tables: `iptables-legacy-restore`.
     Legacy,
 }
 

@@ -1,4 +1,4 @@
-//! How long a process uses the driver.
+//! The lifetime of the process that uses the driver.
 
 /// The lifetime of the process that uses the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -201,7 +201,7 @@ pub(crate) fn remove(
     }
 }
 
-/// It is in the host as long as it waits for its runtime, or after that gave it back; else in the
+/// The link is in the host as long as it waits for its runtime, or after that gave it back; else in the
 /// container, under a name that the runtime may have chosen.
 fn remove_single(
     attachment: &Attachment,

@@ -1,4 +1,4 @@
-//! What containers have received and sent, as the kernel counts it at their links, and where those are.
+//! The kernel's counters at containers' links, and the places of those links.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! What the attachments of a network share, made and taken back.
+//! Making and removing what the attachments of a network share.
 
 use model::{Bridge, LinkKind, Network, Result};
 use netlink::{Errno, HostLock, Link, Socket};

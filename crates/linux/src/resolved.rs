@@ -10,7 +10,7 @@ use model::{Error, Result};
 use crate::firewalld::bus::{Bus, Refusal};
 use crate::firewalld::message::{Arguments, Method, Structure, Value};
 
-/// It is on no bus here.
+/// resolved is on no bus of this host.
 const ABSENT: [&str; 2] =
     ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
 /// The device is gone.

@@ -1,4 +1,4 @@
-//! What the links of a network share in the host, besides a bridge: a device for a VLAN of their
+//! Devices that the links of a network share in the host, besides a bridge: a device for a VLAN of their
 //! parent, and the host's own device on their segment.
 
 use model::{IfName, InterfaceNamespace, LinkKind, Macvlan, NetworkName, Parent, Result, VlanId};

@@ -1,4 +1,4 @@
-//! What Spoke made in the kernel and no record describes.
+//! Parts in the kernel that Spoke made and that no record describes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What changes of a network that is in use, and what does not.
+//! The arguments of `spoke network set`: settings that change while a network is in use, and those that do
+//! not.
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use model::{Label, Mtu, NetworkChange, NetworkName, Reach, Settings, Way};

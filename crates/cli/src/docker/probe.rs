@@ -1,4 +1,4 @@
-//! Whether the plugin answers, as a Docker Engine would find out.
+//! A probe that asks the plugin for an answer as a Docker Engine does.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! Whether the store can be written.
+//! A check of `spoke doctor`: the store can be written.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,5 @@
-//! Whether the kernel has what attachments are made of. Nothing is loaded or made to find out.
+//! A check of `spoke doctor`: the kernel has the parts that attachments consist of. The check loads and makes
+//! nothing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! Whether packets get through.
+//! Checks of `spoke doctor` that packets reach containers and leave them.
 
 use std::collections::BTreeSet;
 use std::path::Path;

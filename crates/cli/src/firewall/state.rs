@@ -9,7 +9,7 @@ use netlink::Socket;
 
 /// A firewall as it is now.
 pub(super) struct FirewallState {
-    /// What it does; of one that is away, what it did last.
+    /// The judgement of the firewall; of one that is away, its last one.
     pub(super) judgement: Judgement,
     /// `on`, `off`, `unknown`, `away` or `panic`.
     pub(super) state: &'static str,
@@ -36,7 +36,7 @@ impl FirewallState {
     }
 }
 
-/// Those that are here, or that are followed.
+/// The firewalls that are here, or that are followed.
 ///
 /// # Errors
 /// Where the kernel cannot be asked.

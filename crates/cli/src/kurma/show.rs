@@ -1,4 +1,4 @@
-//! How pods, plugins and images are shown.
+//! The lists of pods, plugins and images.
 
 use host::standard::exit_code;
 use image::{Image, Locator};

@@ -1,4 +1,4 @@
-//! What containers are called in lists and errors, and which values filters take.
+//! The names of containers in lists and errors, and the values of filters.
 
 use super::network::two_networks;
 use super::*;

@@ -1,4 +1,4 @@
-//! What belongs to the daemon: its units, its events, the ports that it publishes.
+//! The commands for the daemon: its units, its events, the ports that it publishes.
 
 use super::*;
 

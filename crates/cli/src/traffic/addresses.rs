@@ -1,4 +1,4 @@
-//! Who has which address: containers of every runtime on Spoke's networks, Docker's on its own, and this
+//! The holders of addresses: containers of every runtime on Spoke's networks, Docker's on its own, and this
 //! host.
 
 use std::net::IpAddr;

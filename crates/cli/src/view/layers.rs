@@ -1,4 +1,4 @@
-//! What the layers of one attachment say together.
+//! The layers of one attachment as one row.
 
 use model::{Attachment, InterfaceNamespace, Phase};
 

@@ -1,4 +1,4 @@
-//! How much a container may send and receive.
+//! The limits on the traffic of a container.
 
 use model::{Attachment, Bandwidth};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What a virtual machine is to know of its interface, from its record.
+//! The description of a virtual machine's interface for the machine, from its record.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the command line asks.
+//! The answers to the command line's questions about hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixListener;
@@ -363,7 +363,7 @@ fn containers(view: &View) -> BTreeMap<&HostName, usize> {
     seen.into_iter().map(|(host, seen)| (host, seen.len())).collect()
 }
 
-/// By what the addresses of one container are known to be of one.
+/// The key by which addresses are known to be of one container.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum ContainerKey<'a> {
     At(&'a NetworkName, Mac),

@@ -1,4 +1,4 @@
-//! What others read of who has an address on this host.
+//! The names of this host's address holders, as other hosts read them.
 //!
 //! Docker asks for an address before it says for which container, and an earlier one than 29 never says it: its API tells
 //! the name, in a moment.

@@ -1,5 +1,5 @@
-//! Where a host that has the authority's key is asked for certificates: TLS on a port of its own, on the
-//! address of the cluster only.
+//! The socket at which a host with the authority's key answers requests for certificates: TLS on a port of
+//! its own, on the address of the cluster only.
 //!
 //! Everybody can connect to it. What is asked is one short line within ten seconds; few are answered at
 //! a time, and who was refused a few times waits. A host that joins shows the secret of its token; the

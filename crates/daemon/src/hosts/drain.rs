@@ -1,4 +1,4 @@
-//! What operators say of hosts: that one takes no more containers, and its labels.
+//! Operators' settings of hosts: a host takes no more containers; its labels.
 
 use std::time::Duration;
 

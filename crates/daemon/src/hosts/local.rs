@@ -30,7 +30,7 @@ pub(super) struct Local {
     pub(super) network: SharedNetwork,
     /// The block in which the bridge has its address.
     pub(super) block: IpNet,
-    /// Those that came later, while the first was full.
+    /// Blocks that were claimed later, while the first was full.
     #[serde(default)]
     pub(super) more: Vec<IpNet>,
 }

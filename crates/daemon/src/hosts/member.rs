@@ -1,4 +1,4 @@
-//! As whom this host is a member: a file that only the superuser may read.
+//! The membership of this host: a file that only the superuser may read.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ const LONGEST: u64 = 1 << 20;
 /// This host, as a member of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Member {
-    /// What it is called.
+    /// The host's name.
     pub(super) name: HostName,
     /// Where others reach it.
     pub(super) address: IpAddr,

@@ -87,7 +87,7 @@ impl Heard {
     }
 }
 
-/// What of that was written last.
+/// The state that was written last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SavedState {
     heard: Revision,

@@ -1,4 +1,4 @@
-//! What there should be between this host and the others, from what the cluster says.
+//! The wanted links between this host and the others, from the records of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

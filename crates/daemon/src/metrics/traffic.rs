@@ -1,4 +1,4 @@
-//! What containers have received and sent, read from the kernel at each request.
+//! Metrics of the traffic of containers, read from the kernel at each request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,4 +1,5 @@
-//! What names keep on a network of many hosts, apart from the blocks of this host and within them; and its end.
+//! Addresses that names keep on a network of many hosts, outside and inside the blocks of this host; their
+//! end.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What commands change of a running container: ports of the host, limits.
+//! Changes of a running container by commands: ports of the host, limits.
 //!
 //! The change stands in the attachment's record, as if its runtime had asked for it, and apart from
 //! that in an [`Amendment`] under the container's name, from which the next attachment of that name

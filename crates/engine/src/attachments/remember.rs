@@ -1,4 +1,4 @@
-//! What an attach writes down that outlasts it.
+//! Records that an attach writes and that outlast the attachment.
 
 use model::{Attachment, Layer, Network, Result};
 

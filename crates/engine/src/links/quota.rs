@@ -1,4 +1,5 @@
-//! What a container may carry in a period: the kernel counts and refuses, and the book outlives the kernel's count.
+//! The quota of a container for a period: the kernel counts and refuses, and the book outlives the kernel's
+//! count.
 //!
 //! Everybody who has an attachment restored has it counted too ([`Links::meter`]): on from what the book has, or
 //! anew where a period has begun. What was counted since is written now and then ([`Links::note_usages`]), and
@@ -34,7 +35,7 @@ pub enum Noting {
 pub struct UsedUp {
     /// Which.
     pub id: AttachmentId,
-    /// What it is called.
+    /// The container's name.
     pub name: String,
     /// Its quota.
     pub quota: Quota,

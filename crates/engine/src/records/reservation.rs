@@ -1,4 +1,4 @@
-//! Who an address is reserved for, as errors say it.
+//! The owner of a reserved address, as errors name it.
 
 use model::{Error, OwnerName, Reservation};
 

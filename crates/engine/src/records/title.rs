@@ -1,4 +1,4 @@
-//! What networks are called, where that is not the name that they have in the book.
+//! The titles of networks: what they are called where that is not their name in the book.
 //!
 //! Identities of attachments hold a network's name, and the kernel's names derive from these. A network
 //! with containers on it keeps its name, therefore, and gets a title. All that is written of a renaming is

@@ -1,5 +1,5 @@
-//! What people read of the holder of something: its container by the name that lists have, its network as it is
-//! called.
+//! The holder of an address or a port, as people read it: its container by the name in lists, its network by
+//! its title.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Where the addresses of a subnet are: in the pools of the network that it is for, or in a pool of
-//! its own until that is made.
+//! The ranges with the addresses of a subnet: in the pools of the network that it is for, or in a pool of its
+//! own until that is made.
 
 use std::net::IpAddr;
 

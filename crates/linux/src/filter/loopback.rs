@@ -1,4 +1,4 @@
-//! Who has ports at the host's loopback addresses, counted by the kernel.
+//! The owners of ports at the host's loopback addresses, counted by the kernel.
 
 use model::{IfName, Result};
 use netlink::nft::{self, Transaction};

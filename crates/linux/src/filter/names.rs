@@ -1,5 +1,5 @@
-//! What leads queries for names to Spoke: a table of its own, which the daemon keeps as long as there are
-//! networks whose names it answers for.
+//! The table that leads queries for names to Spoke, which the daemon keeps as long as there are networks
+//! whose names it answers for.
 //!
 //! `names.nft` is what is to be read. What is asked at a network's gateway, or of a server elsewhere, comes
 //! to the socket of that network; what one container asks another one stays between them. The socket gets

@@ -1,6 +1,7 @@
-//! How many neighbours a container can make this host remember or look for. The kernel keeps them in one table for each
-//! family, which all interfaces and network namespaces share, and takes no more than 1,024 (`gc_thresh3`): with a full one
-//! no process of this host reaches a new address of any link. What is younger than five seconds is not replaced.
+//! The limit on the neighbours that a container can make this host remember or look for. The kernel keeps
+//! them in one table for each family, which all interfaces and network namespaces share, and takes no more
+//! than 1,024 (`gc_thresh3`): with a full one no process of this host reaches a new address of any link. What
+//! is younger than five seconds is not replaced.
 
 use netlink::nft::Expression;
 

@@ -1,5 +1,5 @@
-//! What leads queries to Spoke in the sandbox of a container whose runtime has a server there, which is
-//! Docker's at 127.0.0.11.
+//! The rules that lead queries to Spoke in the sandbox of a container whose runtime has a server there, which
+//! is Docker's at 127.0.0.11.
 //!
 //! Docker's server asks the host's servers from the host, past every bridge, unless the container was given
 //! others. So the container's queries come to Spoke first. `sandbox_names.nft` is what is to be read.

@@ -36,7 +36,7 @@ pub(crate) enum Entry {
     Family(Family),
     /// The interface was there before that.
     Before(IfName),
-    /// It is a bridge, and passes frames from one of its ports to another.
+    /// The device is a bridge, and passes frames from one of its ports to another.
     Switched(IfName),
     /// A third party's bridge is the gateway of containers.
     Bridge(IfName),

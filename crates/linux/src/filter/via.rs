@@ -1,5 +1,5 @@
-//! What holds networks with a way out of their own (`crate::way`): a table that drops whatever would leave by
-//! another way, whatever the routing rules say.
+//! The table of networks with a way out of their own (`crate::way`): it drops whatever would leave by another
+//! way, whatever the routing rules say.
 //!
 //! `via.nft` is the readable form.
 

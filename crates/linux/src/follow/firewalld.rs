@@ -31,7 +31,7 @@ pub(super) fn is_loaded(socket: &mut Socket) -> Result<bool> {
     nft::chain_exists(socket, TABLE, ENTRY)
 }
 
-/// What it does; unknown where its table is not there, or is being made.
+/// The judgement of firewalld; unknown where its table is missing, or is being made.
 pub(super) fn read(socket: &mut Socket) -> Result<Judgement> {
     let is_its = |family: u8, table: &str| family == INET && table == TABLE.name;
     let mut rules = nft::all_rules(socket)?;

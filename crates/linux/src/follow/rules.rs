@@ -1,4 +1,4 @@
-//! What a firewall does with a new connection to this host, whatever it is written in.
+//! The judgement of a firewall on a new connection to this host, in one form for all firewalls.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -27,7 +27,7 @@ pub(super) fn is_installed(root: &Path) -> bool {
     SETTINGS.iter().all(|path| root.join(path).exists())
 }
 
-/// What it does.
+/// The judgement of ufw.
 pub(super) fn read(root: &Path) -> Judgement {
     let read = Settings::read(root).and_then(|settings| judgement(root, &settings));
     read.unwrap_or_else(|why| Judgement::unknown(Followed::Ufw, why))

@@ -25,7 +25,7 @@ const LONGEST: u64 = 16 << 20;
 /// The result for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// It is as it should be.
+    /// The file is as it should be.
     AsWanted,
     /// It belongs to another program.
     Theirs,
@@ -93,7 +93,7 @@ fn overwrite(file: &File, body: &str, hand: &Hand) -> IoResult<()> {
     file.write_all_at(hand.head(&digest(body)).as_bytes(), 0)
 }
 
-/// It is put in place complete, and replaces no other file.
+/// The file is put in place complete, and replaces no other file.
 fn create(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoResult<Written> {
     match fs::remove_file(fresh) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),

@@ -69,7 +69,7 @@ pub struct ParentFacts {
 /// A device of the host that a container is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceFacts {
-    /// It is in the host.
+    /// The interface is in the host.
     Host {
         /// Its name.
         name: IfName,

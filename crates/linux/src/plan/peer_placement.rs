@@ -1,4 +1,4 @@
-//! Where the container's end of a link is created.
+//! The namespace and the name with which the container's end of a link is created.
 
 use model::{Attachment, Handoff, IfName, InterfaceNamespace, Result};
 

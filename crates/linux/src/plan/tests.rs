@@ -1,4 +1,4 @@
-//! What is planned, as tables: one line a step.
+//! Plans as tables: one line for each step.
 
 use model::{
     Attachment, Bridge, Gateway, Ipam, Layer, Link, LinkKind, Mtu, Phase, Process, Ptp, Runtime,

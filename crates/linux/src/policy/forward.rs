@@ -1,4 +1,4 @@
-//! What attachments share: the host's own filter accepts their packets.
+//! Rules that attachments share: the host's own filter accepts their packets.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! That packets from the host's loopback addresses reach containers: `route_localnet` of the interface
-//! that leads to them (the kernel's `ip-sysctl`).
+//! Packets from the host's loopback addresses to containers: `route_localnet` of the interface that leads to
+//! them (the kernel's `ip-sysctl`).
 //!
 //! It is set with the first container behind a bridge that has a port there, and set back with the
 //! last. The table has an element for each of these containers, and the kernel knows how many there

@@ -1,4 +1,4 @@
-//! What bears the mark of an owner.
+//! Elements that bear the mark of an owner.
 
 use model::Result;
 

@@ -1,4 +1,4 @@
-//! Where a way leads, as this host looks now.
+//! The next hop of a way, from the present state of this host.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What the holders of addresses are called, as `spoke ps` has it.
+//! The names of the holders of addresses, as `spoke ps` shows them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

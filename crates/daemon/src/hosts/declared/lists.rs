@@ -1,4 +1,4 @@
-//! What Docker's engines list.
+//! The lists of Docker's engines.
 
 use std::time::Duration;
 

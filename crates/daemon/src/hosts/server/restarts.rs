@@ -1,4 +1,4 @@
-//! What is known of an etcd that ended by itself: when it is started again, and what it said.
+//! Restarts of an etcd that ended by itself: the time of the next start, and the last message.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,5 +1,5 @@
-//! How this host takes part in a change of the cluster's authority. Each step is seen in the files, so that a daemon that
-//! was killed goes on where it was.
+//! The part of this host in a change of the cluster's authority. Each step is visible in the files, so that a
+//! daemon that was killed goes on where it was.
 
 use std::path::Path;
 use std::sync::PoisonError;

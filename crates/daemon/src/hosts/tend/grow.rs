@@ -1,4 +1,4 @@
-//! How the cluster's own etcd gets its second and third server, and another one where one is lost.
+//! The growth of the cluster's own etcd to its second and third server, and the replacement of a lost one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

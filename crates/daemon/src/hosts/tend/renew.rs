@@ -1,4 +1,4 @@
-//! How a host that does not sign certificates renews its own.
+//! The renewal of the certificate of a host that signs none itself.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What is kept under a container's name comes back with the next attachment of that name.
+//! The return of an amendment: the next attachment of the container's name gets what is kept under that name.
 
 use model::{
     Amendment, Attachment, AttachmentId, Bandwidth, Kind, Layer, LinkKind, Phase, PortMap, Publish,

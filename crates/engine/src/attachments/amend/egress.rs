@@ -1,4 +1,4 @@
-//! Where a running container may go, instead of what its network says.
+//! The own egress rules of a running container, instead of its network's.
 
 use model::{Attachment, AttachmentId, Error, Fence, Layer, Moment, Result};
 

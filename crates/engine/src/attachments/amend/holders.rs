@@ -198,7 +198,7 @@ impl Holders {
         self.records.iter().all(|held| held.publish().is_some_and(|it| it.added.contains(map)))
     }
 
-    /// Those that were added, and those that are being withdrawn.
+    /// The ports that were added, and those that are being withdrawn.
     pub(super) fn added(&self) -> Vec<PortMap> {
         let mut added: Vec<PortMap> = Vec::new();
         for publish in self.records.iter().filter_map(PortHolder::publish) {

@@ -1,4 +1,5 @@
-//! What a container's name keeps, and the records of attached containers that it belongs to.
+//! Amendments that are kept under a container's name, and the records of attached containers to which they
+//! belong.
 
 use model::{
     Amendment, AmendmentPart, Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName,

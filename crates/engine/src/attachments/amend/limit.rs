@@ -16,7 +16,7 @@ enum LimitKeeping {
     Becomes,
     /// It keeps them already, or nothing is written.
     Is,
-    /// It is not asked: a plugin limits what the link's record limits already, and the quota stays.
+    /// The name is not asked: a plugin limits what the link's record limits already, and the quota stays.
     Unasked,
 }
 

@@ -1,4 +1,4 @@
-//! What others have of a backup meanwhile: addresses, subnets and the names of endpoints.
+//! Parts of a backup that have other holders by now: addresses, subnets and the names of endpoints.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What the rules consist of, in the form that iptables gives them.
+//! The parts of the rules, in the form that iptables gives them.
 
 use std::borrow::Cow;
 

@@ -9,7 +9,7 @@ use super::{SUBNETS, Sender, TABLE, number_of, of};
 
 type Ranges = Vec<(&'static str, Between)>;
 
-/// Those that a container's port needs: its own, and the addresses of the link.
+/// The subnets that a container's port needs: its own, and the addresses of the link.
 pub(super) fn wanted(sender: &Sender) -> Ranges {
     let link = model::link_local(Family::V6);
     let nets: Vec<IpNet> = sender.subnets.iter().map(IpNet::trunc).chain([link]).collect();
@@ -47,7 +47,7 @@ pub(super) fn are_there(socket: &mut Socket, sender: &Sender) -> Result<bool> {
     Ok(missing(&present(socket)?, sender).is_empty())
 }
 
-/// Those that are in no other one.
+/// The subnets that are in no other one.
 fn missing(present: &Ranges, sender: &Sender) -> Ranges {
     let mut missing = wanted(sender);
     missing.retain(|wanted| !present.iter().any(|there| is_in(wanted, there)));
