@@ -9,7 +9,7 @@ use model::{NAME_DOMAIN, NetworkName};
 use crate::anew;
 use crate::fence::{self, Asked};
 use crate::gate::{Refusal, Why};
-use crate::reverse::{PrivateReverse, reversed};
+use crate::reverse::{PrivateReverse, private_reverse, reversed};
 use crate::table::{Asker, Entry, Table};
 use crate::write;
 
@@ -149,7 +149,7 @@ fn answered(
     if reversed(&question.name).is_some_and(|it| table.is_only_hosts(&networks, it)) {
         return failed(query, Rcode::NXDOMAIN);
     }
-    if let Some(reverse) = table.private_reverse(&networks, &question.name) {
+    if let Some(reverse) = private_reverse(table.subnets_of(&networks), &question.name) {
         return match reverse {
             PrivateReverse::Unused => failed(query, Rcode::NXDOMAIN),
             PrivateReverse::Domain => found(&[], query, question, by),

@@ -3,9 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use model::{NetworkName, is_public};
+use model::{IpNet, is_public};
 
-use crate::table::Table;
 use crate::zone::reverse_domain;
 
 /// What a name in the reverse domain of a private subnet is, if no container has that address.
@@ -18,27 +17,24 @@ pub(crate) enum PrivateReverse {
     Domain,
 }
 
-impl Table {
-    /// The same for the subnets of these networks; `None` for every other name.
-    pub(crate) fn private_reverse(
-        &self,
-        networks: &[&NetworkName],
-        name: &str,
-    ) -> Option<PrivateReverse> {
-        let subnets = || self.subnets_of(networks).filter(|net| !is_public(net.network()));
-        if let Some(address) = reversed(name) {
-            return subnets().any(|net| net.contains(&address)).then_some(PrivateReverse::Unused);
-        }
-        let labels = name.split('.').count();
-        let longest = if name.ends_with(".ip6.arpa") { 34 } else { 6 };
-        let is_in = |domain: String| {
-            name.strip_suffix(&domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
-        subnets().filter_map(|net| reverse_domain(&net)).any(is_in).then_some(match labels {
-            labels if labels < longest => PrivateReverse::Domain,
-            _ => PrivateReverse::Unused,
-        })
+/// The same for these subnets, of which only those that are private count; `None` for every other name.
+pub(crate) fn private_reverse(
+    subnets: impl Iterator<Item = IpNet>,
+    name: &str,
+) -> Option<PrivateReverse> {
+    let private: Vec<IpNet> = subnets.filter(|net| !is_public(net.network())).collect();
+    if let Some(address) = reversed(name) {
+        return private.iter().any(|net| net.contains(&address)).then_some(PrivateReverse::Unused);
     }
+    let longest = if name.ends_with(".ip6.arpa") { 34 } else { 6 };
+    let is_in = |domain: String| {
+        name.strip_suffix(&domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_private = private.iter().filter_map(reverse_domain).any(is_in);
+    is_private.then_some(match name.split('.').count() < longest {
+        true => PrivateReverse::Domain,
+        false => PrivateReverse::Unused,
+    })
 }
 
 /// The address that a name of `in-addr.arpa` or `ip6.arpa` means (RFC 1035 §3.5, RFC 3596 §2.5).

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use engine::port::{Described, Driver, Granted, Host, Ipam as IpamPort, Offer, Presence};
-use engine::{Engine, Members};
+use engine::{Engine, Members, Request};
 use model::*;
 use store::Memory;
 
