@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use host::denied::{Denied, path};
-use host::standard;
+use host::exit;
 use host::time::rfc3339;
 use model::{NetworkName, Result, Timestamp};
 use serde::Serialize;
@@ -134,7 +134,7 @@ fn write(output: Output, denied: &DeniedView, out: &mut dyn Write) -> Result<boo
             format!("---\n{}", render(output, denied, String::new)?)
         }
     };
-    standard::write(out, &text)
+    exit::write(out, &text)
 }
 
 fn table(all: &[DeniedView]) -> Table {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use host::event::{Event, What, aside};
-use host::standard;
+use host::exit;
 use host::time::rfc3339;
 use model::{Error, Result, Timestamp};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -120,7 +120,7 @@ fn write(output: Output, (event, titles): (&Event, &Titles), out: &mut dyn Write
             format!("---\n{}", render(output, &titled, String::new)?)
         }
     };
-    standard::write(out, &text)
+    exit::write(out, &text)
 }
 
 fn table(events: &[Event], titles: &Titles) -> Table {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use cni::reference::HeldFile;
 use engine::port::Stray;
 use engine::{Engine, Finding, Garbage, Mode, Remedy};
-use host::standard::exit_code;
+use host::exit::exit_code;
 use model::{Error, Network, Result};
 
 use super::args::GcArgs;

@@ -58,8 +58,8 @@ mod yaml;
 use std::ffi::OsString;
 use std::io::Write;
 
-use ::host::standard;
-use ::host::standard::exit_code;
+use ::host::exit;
+use ::host::exit::exit_code;
 use clap::error::{ContextKind, ContextValue};
 use model::{Kind, Result};
 
@@ -87,7 +87,7 @@ pub fn run(
             for note in &answer.notes {
                 let _ = writeln!(err, "spoke: {}", sentence(note));
             }
-            written(standard::write(out, &answer.text), answer.code, err)
+            written(exit::write(out, &answer.text), answer.code, err)
         }
         Err(error) => {
             let _ = writeln!(err, "spoke: {}", sentence(&error));
@@ -118,7 +118,7 @@ fn refuse(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         };
         exit_code(Kind::Invalid)
     } else {
-        written(standard::write(out, &text), 0, err)
+        written(exit::write(out, &text), 0, err)
     }
 }
 

@@ -4,8 +4,8 @@ mod cloud;
 pub(super) mod connect;
 mod set;
 
+use ::host::exit::exit_code;
 use ::host::facts::HostFacts;
-use ::host::standard::exit_code;
 use engine::Engine;
 use model::{Alias, Error, Kind, Network, NetworkName, Result};
 

@@ -365,7 +365,7 @@ fn every_kind_has_its_exit_code() {
         (Kind::Bug, 70),
     ];
     for (kind, code) in codes {
-        assert_eq!(::host::standard::exit_code(Error::new(kind, "x").kind()), code);
+        assert_eq!(::host::exit::exit_code(Error::new(kind, "x").kind()), code);
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use host::standard;
+use host::exit;
 use host::web::http::{Connection, HttpListener};
 use host::web::{self, Refusal, Request};
 use model::{Error, Result};
@@ -52,7 +52,7 @@ pub(super) fn run(
     let text = render(output, &view, || {
         format!("{}\n\nas long as this command runs (Ctrl-C ends it).\n", view.url)
     })?;
-    standard::write(out, &text)?;
+    exit::write(out, &text)?;
     HttpListener::Tcp(listener)
         .serve(&|connection, has_asked| forward(connection, has_asked, &token, &socket));
     Ok(Answer::default())

@@ -15,27 +15,28 @@
 
 mod address_lock;
 mod announce;
-mod ask;
 mod attached;
 mod authority;
 mod blocks;
 mod called;
 mod check;
+mod cli_requests;
 mod closed;
 mod declared;
-mod door;
 mod drain;
 mod engines;
+mod etcd_upkeep;
 mod follow;
 mod guard;
 mod isolate;
+mod join_server;
 mod keep;
-mod kept;
 mod lease;
 mod local;
 mod make;
 mod member;
 mod membership;
+mod named_addresses;
 mod near;
 mod older;
 mod overlay;
@@ -47,7 +48,6 @@ mod resting;
 mod routes;
 mod rtt;
 mod server;
-mod tend;
 mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,7 +245,7 @@ impl Daemon {
         listener: &Arc<UnixListener>,
     ) -> Result<()> {
         let (hosts, listener) = (Arc::clone(hosts), Arc::clone(listener));
-        let work = move |daemon: &Self| ask::serve(daemon, &hosts, &listener);
+        let work = move |daemon: &Self| cli_requests::serve(daemon, &hosts, &listener);
         self.spawn("hosts-ask", work).map(drop)
     }
 
@@ -261,7 +261,7 @@ impl Daemon {
             daemon.spawn("hosts-echo", move |daemon| isolate::listen(daemon, &theirs))?;
             let theirs = Arc::clone(&hosts);
             daemon.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
-            (1..ask::AT_ONCE).try_for_each(|_| daemon.answer_hosts(&hosts, &listener))
+            (1..cli_requests::AT_ONCE).try_for_each(|_| daemon.answer_hosts(&hosts, &listener))
         });
     }
 
@@ -270,8 +270,8 @@ impl Daemon {
         let (daemon, theirs) = (Arc::clone(self), Arc::clone(hosts));
         hosts.own.prepare(move || {
             let hosts = Arc::clone(&theirs);
-            daemon.spawn("hosts-etcd", move |daemon| tend::run(daemon, &hosts))?;
-            daemon.spawn("hosts-door", move |daemon| door::keep(daemon, &theirs)).map(drop)
+            daemon.spawn("hosts-etcd", move |daemon| etcd_upkeep::run(daemon, &hosts))?;
+            daemon.spawn("hosts-door", move |daemon| join_server::keep(daemon, &theirs)).map(drop)
         });
     }
 }

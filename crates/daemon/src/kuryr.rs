@@ -12,8 +12,8 @@ use engine::port::Cloud;
 use libnetwork::AddressSpaces;
 use model::Result;
 
-use super::backstage::{Stage, ephemeral_here, scope_of};
-use super::spec::{self, Spec};
+use super::docker_backend::{Stage, ephemeral_here, scope_of};
+use super::docker_tcp::{self, Spec};
 use super::{Daemon, DaemonEnd, Listeners, Serving};
 use crate::sockets::{self, Inherited};
 

@@ -131,7 +131,7 @@ pub fn daemon(arguments: &[std::ffi::OsString]) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             say(&format!("dhcp daemon: {error}\n"));
-            host::standard::exit_code(error.kind())
+            host::exit::exit_code(error.kind())
         }
     }
 }

@@ -4,15 +4,17 @@
 //! Plugins and commands do not need it: they open the same store themselves. It keeps nothing that a
 //! restart would lose.
 
-mod backstage;
+mod client_files;
 mod context_pool;
 mod dhcp;
+mod docker_backend;
+mod docker_tcp;
 mod elsewhere;
 mod event_log;
 mod fd_store;
 mod fence;
+mod filter_watch;
 mod follow;
-mod guard;
 mod guests;
 mod hosts;
 mod journal;
@@ -33,9 +35,7 @@ mod recorded;
 mod remains;
 mod remote;
 mod sockets;
-mod spec;
 mod store_watch;
-mod trusted;
 mod via;
 mod web;
 
@@ -62,10 +62,10 @@ use signal_hook::iterator::Signals;
 
 use crate::context_pool::ContextPool;
 use crate::sockets::{Inherited, Only, SocketFile, SocketsByName};
-use backstage::Stage;
-use guard::Subscriptions;
+use docker_backend::Stage;
+use docker_tcp::Spec;
+use filter_watch::Subscriptions;
 use journal::Journal;
-use spec::Spec;
 
 /// The stack of a thread, in bytes; only what it uses is allocated.
 const STACK: usize = 512 << 10;
@@ -212,7 +212,7 @@ impl Listeners {
                 )),
             };
         };
-        let tls = spec::tls(tcp)?;
+        let tls = docker_tcp::tls(tcp)?;
         let mut listeners = inherited.tcp;
         if listeners.is_empty() {
             listeners.push(sockets::bind_tcp(tcp.listen)?);
@@ -273,8 +273,8 @@ impl Daemon {
         let (ended, end) = mpsc::channel();
         self.listen(signals, ended.clone())?;
         let (ruleset, network) = subscriptions.split();
-        self.spawn("filter", |daemon| guard::filter(daemon, ruleset))?;
-        self.spawn("network", |daemon| guard::network(daemon, network))?;
+        self.spawn("filter", |daemon| filter_watch::filter(daemon, ruleset))?;
+        self.spawn("network", |daemon| filter_watch::network(daemon, network))?;
         let (watch, reported) = self.open_book()?;
         self.spawn("event-log", |daemon| daemon.follow_book(watch, reported))?;
         self.spawn("fence", fence::keep)?;

@@ -11,7 +11,7 @@ use engine::{Finding, Mode, Reconciled, Remedy};
 use host::event::{Event, What};
 use host::time;
 
-use super::backstage::Stage;
+use super::docker_backend::Stage;
 use super::{Daemon, kurma};
 
 /// How often the store is compared with the kernel.

@@ -4,11 +4,13 @@
 //! [`host_context`] opens the store and wires the engine; [`dataplane`] chooses who makes a link.
 
 pub mod cloud;
+pub mod cluster_health;
 pub mod dataplane;
 pub mod denied;
 pub mod described;
 pub mod engines;
 pub mod event;
+pub mod exit;
 pub mod facts;
 pub mod follow;
 mod host;
@@ -22,8 +24,6 @@ pub mod rivals;
 pub mod sandbox;
 pub mod shared;
 mod sources;
-pub mod standard;
-pub mod standing;
 #[cfg(test)]
 mod test_file;
 pub mod time;

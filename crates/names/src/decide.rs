@@ -6,9 +6,9 @@ use domain::base::iana::{Class, Opcode, Rcode, Rtype};
 use domain::base::{Message, ToName};
 use model::{NAME_DOMAIN, NetworkName};
 
-use crate::anew;
 use crate::fence::{self, Asked};
 use crate::gate::{Refusal, Why};
+use crate::outside_query;
 use crate::reverse::{PrivateReverse, private_reverse, reversed};
 use crate::table::{Asker, Entry, Table};
 use crate::write;
@@ -160,11 +160,11 @@ fn answered(
     let Some(servers) = table.servers_of(&who) else { return refused(query, Rcode::REFUSED) };
     match by_fence.map(|(asked, _)| asked) {
         None => Decision::Forward(servers),
-        Some(Asked::Forward) => match anew::query(question) {
+        Some(Asked::Forward) => match outside_query::query(question) {
             Some(asked) => Decision::Ask(asked, servers),
             None => failed(query, Rcode::FORMERR),
         },
-        Some(Asked::Learn) => match anew::query(question) {
+        Some(Asked::Learn) => match outside_query::query(question) {
             Some(asked) => {
                 let (network, source) = (who.network.clone(), who.address);
                 let (name, why) = (question.name.clone(), Why::Learned);

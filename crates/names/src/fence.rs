@@ -17,9 +17,9 @@ use domain::base::Message;
 use domain::base::iana::{Rcode, Rtype};
 use model::{DomainName, Fence, IfName, NetworkName, Service, is_public};
 
-use crate::anew;
 use crate::decide::{Question, Transport, question};
 use crate::holder::Holder;
+use crate::outside_query;
 use crate::table::{Asker, Table};
 use crate::write;
 use found::Found;
@@ -109,7 +109,7 @@ pub(crate) fn asked<'a>(
         fence.is_some_and(|fence| services(fence, &question.name).is_some())
     };
     if let Some(by) = askers.iter().find(allows) {
-        let is_asked_for = anew::is_asked_for(question.kind);
+        let is_asked_for = outside_query::is_asked_for(question.kind);
         return Some((if is_asked_for { Asked::Forward } else { Asked::Nothing }, *by));
     }
     match askers.iter().find(|it| table.is_learning(it)) {

@@ -4,7 +4,6 @@
 //! what is fuzzed. [`Server`] listens at the gateways of networks, and asks other servers for the rest.
 //! Messages are read and written by `domain`.
 
-mod anew;
 mod decide;
 mod fence;
 #[cfg(test)]
@@ -13,6 +12,7 @@ mod gate;
 mod holder;
 mod listening;
 mod opener;
+mod outside_query;
 mod pending;
 mod results;
 mod reverse;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use domain::base::Message;
 use domain::base::iana::Rcode;
 
-use crate::anew;
 use crate::holder::{Client, Holder, who_has_most};
+use crate::outside_query;
 use crate::upstream::Upstream;
 use crate::write;
 
@@ -89,7 +89,7 @@ pub(crate) struct All {
 impl Pending {
     fn new((query, asked): (&[u8], &[u8]), upstream: Upstream, from: From) -> io::Result<Self> {
         let mut asked = asked.to_vec();
-        anew::number(&mut asked)?;
+        outside_query::number(&mut asked)?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
         let (socket, wrong, last) = (None, 0, None);

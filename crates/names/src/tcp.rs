@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::anew;
 use crate::decide::{Decision, Transport};
 use crate::gate::{self, Gate, Ready, Refusal, Why};
 use crate::holder::{Client, Holder};
 use crate::listening::Origin;
 use crate::opener::Opener;
+use crate::outside_query;
 use crate::pending::{is_unable, restored};
 use crate::server::Counters;
 use crate::table::{Asker, Table};
@@ -138,7 +138,7 @@ impl Shared {
         (query, mut asked): (&[u8], Vec<u8>),
         upstream: &Upstream,
     ) -> Vec<u8> {
-        let is_numbered = anew::number(&mut asked).is_ok();
+        let is_numbered = outside_query::number(&mut asked).is_ok();
         let messages = (query, asked.as_slice());
         let answered = match upstream {
             _ if !is_numbered => None,

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use config::Config;
 use engine::Mode;
+use host::exit;
 use host::host_context::HostContext;
 use host::hosts::{self, SharedNetworkSpec};
 use host::podman_networks::{PodmanNetworks, known};
-use host::standard;
 use host::time;
 use model::Result;
 use podman::{Context, DRIVER, ManyHosts, Output, Verb};
@@ -29,7 +29,7 @@ pub(crate) fn run(verb: &Verb) -> u8 {
         Some(reported) => reported,
         None => answer(verb).unwrap_or_else(|error| Output::error(&error)),
     };
-    match standard::deliver(&output.stdout) {
+    match exit::deliver(&output.stdout) {
         Ok(()) => output.code,
         Err(_) => 1,
     }

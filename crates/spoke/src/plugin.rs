@@ -7,10 +7,10 @@ use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, ManyHosts, Output, Plugin};
 use config::{Config, StoreConfig};
 use engine::Engine;
+use host::exit;
 use host::host_context::HostContext;
 use host::hosts::{self, SharedNetworkSpec};
 use host::replaced;
-use host::standard;
 use host::time;
 use linux::identity::bridge_mac;
 use model::{Error, Network, NetworkName, Result, SharedRules};
@@ -35,7 +35,7 @@ pub(crate) fn run(plugin: Plugin) -> u8 {
     let admit = |store: &StoreConfig| admit(plugin, store);
     let output = deliver(plugin, &environment, &mut *input(), &admit, &mut |output| {
         let _ = std::io::stderr().write_all(output.stderr.as_bytes());
-        is_written = standard::deliver(&output.stdout).is_ok();
+        is_written = exit::deliver(&output.stdout).is_ok();
         is_written
     });
     match u8::try_from(output.code) {

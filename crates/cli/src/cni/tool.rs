@@ -44,7 +44,7 @@ pub fn run(
         return 1;
     };
     match perform(&typed, variable) {
-        Ok(text) => match host::standard::write(out, &text) {
+        Ok(text) => match host::exit::write(out, &text) {
             Ok(_) => 0,
             Err(error) => {
                 let _ = writeln!(err, "{error}");

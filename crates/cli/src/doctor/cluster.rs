@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use host::cluster_health;
 use host::hosts::{self, Ask, Reply};
-use host::standing;
 use host::time::{self, rfc3339};
 
 use crate::check::Check;
@@ -13,7 +13,7 @@ pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
     let Some(state) = host_context.store.last() else { return Vec::new() };
     let mut checks = certificates(state);
     checks.extend(notes(host_context, state));
-    checks.extend(standing::etcd_serves(state).map(|serves| match serves {
+    checks.extend(cluster_health::etcd_serves(state).map(|serves| match serves {
         true => Check::ok("this host's server of the cluster's etcd takes connections"),
         false => Check::fail("this host's server of the cluster's etcd is down", log(state)),
     }));
@@ -51,7 +51,7 @@ fn log(state: &Path) -> String {
 }
 
 fn certificates(state: &Path) -> Vec<Check> {
-    let all = match standing::certificates(state) {
+    let all = match cluster_health::certificates(state) {
         Ok(all) => all,
         Err(error) => {
             let what = format!("the certificates of this host cannot be read: {error}");
@@ -59,7 +59,7 @@ fn certificates(state: &Path) -> Vec<Check> {
         }
     };
     let now = time::now();
-    let of = |certificate: &standing::Certificate| {
+    let of = |certificate: &cluster_health::Certificate| {
         let (of, end) = (certificate.of, rfc3339(certificate.end()));
         if certificate.end() <= now {
             let what = format!("the cluster's certificate of this {of} ended at {end}");

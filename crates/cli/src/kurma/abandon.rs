@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ::kurma::pod::Attachment;
 use ::kurma::{NetworkingPod, PodId, Pods};
-use host::standard::exit_code;
+use host::exit::exit_code;
 use model::{AttachmentId, ContainerId, Result};
 
 use crate::answer::Answer;

@@ -1,6 +1,6 @@
 //! The lists of pods, plugins and images.
 
-use host::standard::exit_code;
+use host::exit::exit_code;
 use image::{Image, Locator};
 use kurma::config::HOST;
 use kurma::metadata;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use host::standard;
+use host::exit;
 use model::{Error, Kind, Result};
 use netlink::Socket;
 use netlink::conntrack::tracked::{self, Carried, Change, Follower, News, Tracked};
@@ -174,7 +174,7 @@ fn remembered(addresses: &Addresses) -> Result<Ends> {
 
 /// Whether anyone reads it.
 fn write(out: &mut dyn Write, text: &str) -> Result<bool> {
-    if text.is_empty() { Ok(true) } else { standard::write(out, text) }
+    if text.is_empty() { Ok(true) } else { exit::write(out, text) }
 }
 
 fn now() -> String {

@@ -43,7 +43,7 @@ impl Hosts {
     pub(super) fn check(&self) -> Result<Reply> {
         let (member, view) = {
             let state = self.lock();
-            let member = state.member.clone().ok_or_else(super::ask::no_member)?;
+            let member = state.member.clone().ok_or_else(super::cli_requests::no_member)?;
             (member, state.view.clone().unwrap_or_default())
         };
         let made = local::made(&self.place)?;

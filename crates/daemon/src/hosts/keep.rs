@@ -13,6 +13,7 @@ use model::{Error, HostName, IpNet, Kind, NetworkName, Result};
 
 use super::announce::Announced;
 use super::engines;
+use super::etcd_upkeep::Tended;
 use super::lease::{Pauses, refuse_unheard};
 use super::local;
 use super::member::Member;
@@ -20,7 +21,6 @@ use super::membership::Membership;
 use super::older::SavedState;
 use super::overlay::{self, Silent};
 use super::resting::Resting;
-use super::tend::Tended;
 use super::{Hosts, Wake, near, tunnel};
 use crate::Daemon;
 

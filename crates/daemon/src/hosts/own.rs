@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Hosts;
 use super::authority::issued_by;
-use super::door::DOOR;
+use super::join_server::DOOR;
 use super::member::{self, Member};
 use super::server::{self, Server};
 use crate::Daemon;

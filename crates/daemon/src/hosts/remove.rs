@@ -11,7 +11,7 @@ use super::keep::{Keeper, PAUSE};
 use super::member::Member;
 use super::membership::Membership;
 use super::older::{Heard, Older};
-use super::{Hosts, closed, engines, local, tend, tunnel};
+use super::{Hosts, closed, engines, etcd_upkeep, local, tunnel};
 use crate::Daemon;
 
 impl Hosts {
@@ -19,7 +19,7 @@ impl Hosts {
     pub(super) fn remove(&self, daemon: &Daemon, name: &HostName, force: bool) -> Result<()> {
         let (member, _) = self.connected()?;
         let is_own = *name == member.name;
-        let removed = tend::retire(&member, name, force)
+        let removed = etcd_upkeep::retire(&member, name, force)
             .and_then(|etcd| book::remove_host(&etcd, name, &member.name, force));
         match removed {
             // etcd lost its data, and so no record says to this host that it was removed.

@@ -14,7 +14,7 @@ impl Hosts {
     pub(super) fn routes(&self) -> Result<Reply> {
         let (member, view, gone) = {
             let state = self.lock();
-            let member = state.member.clone().ok_or_else(super::ask::no_member)?;
+            let member = state.member.clone().ok_or_else(super::cli_requests::no_member)?;
             (member, state.view.clone().unwrap_or_default(), state.gone.clone())
         };
         let underlay = overlay::underlay(member.address, &mut Socket::route()?)?;

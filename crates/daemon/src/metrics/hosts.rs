@@ -1,6 +1,6 @@
 //! The figures of a cluster of hosts, as this one sees them. A host of no cluster has none.
 
-use host::standing::Certificate;
+use host::cluster_health::Certificate;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;

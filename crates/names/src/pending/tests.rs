@@ -156,7 +156,7 @@ fn an_answer_to_what_was_made_anew_comes_whole() {
     let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
     let (query, mut all) = (query(), All::default());
     let question = crate::decide::question(&Message::from_octets(query.as_slice()).unwrap());
-    let asked = anew::query(&question.unwrap()).unwrap();
+    let asked = outside_query::query(&question.unwrap()).unwrap();
     let number = all.begin((&query, &asked), upstream, from()).unwrap();
     let mut buffer = [0; 512];
     let (length, peer) = server.recv_from(&mut buffer).unwrap();

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 
-use host::standard;
+use host::exit;
 use kurma::call::{Call, Verb};
 use model::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -24,13 +24,13 @@ pub(crate) fn run(verb: Verb, args: &[OsString]) -> u8 {
     let answered = input().and_then(|text| answer(verb, &text, arguments));
     let written = answered.and_then(|text| {
         let failed = |cause| Error::os("writing the result", cause);
-        standard::deliver(&text).map_err(failed)
+        exit::deliver(&text).map_err(failed)
     });
     match written {
         Ok(()) => 0,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "{error}");
-            standard::exit_code(error.kind())
+            exit::exit_code(error.kind())
         }
     }
 }

@@ -10,7 +10,7 @@ use cni::wire::{Command, Document, Environment, Failure, Version};
 use cni::{Output, Plugin};
 use config::Config;
 use container::{Ended, Ending};
-use host::standard;
+use host::exit;
 use kurma::config::Sandboxing;
 use kurma::exec_cni::{self, Shown, Tenancy};
 use kurma::plugin::{Direct, PluginSpec};
@@ -52,7 +52,7 @@ pub(crate) fn run() -> u8 {
     let environment = Environment::read(|name| std::env::var(name).ok());
     let output = answer(&environment, &mut *input());
     let _ = std::io::stderr().write_all(output.stderr.as_bytes());
-    match (u8::try_from(output.code), standard::deliver(&output.stdout)) {
+    match (u8::try_from(output.code), exit::deliver(&output.stdout)) {
         (Ok(code), Ok(())) => code,
         (_, _) => 1,
     }

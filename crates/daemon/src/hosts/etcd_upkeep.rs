@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 use cluster::trust::{Authority, Files, Standing, Usage, ask_with, wire};
 use cluster::{AliveRecord, Etcd, Revision, Url, View, book};
-use host::standing;
+use host::cluster_health;
 use host::time;
 use host::time::rfc3339;
 use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
 
 use super::Hosts;
-use super::door::DOOR;
+use super::join_server::DOOR;
 use super::member::Member;
 use super::own::{certify_self, record};
 use super::server::{self, Server};
@@ -346,8 +346,8 @@ fn server_of(etcd: &Etcd, view: &View, name: &HostName) -> Result<Option<IpAddr>
 /// The metrics have how its certificates and its server are. What cannot be read is left to `spoke doctor`.
 fn measure(daemon: &Daemon, hosts: &Hosts) {
     let Some(state) = hosts.place.parent() else { return };
-    let certificates = standing::certificates(state).unwrap_or_default();
-    daemon.journal.metrics.standing(&certificates, standing::etcd_serves(state));
+    let certificates = cluster_health::certificates(state).unwrap_or_default();
+    daemon.journal.metrics.standing(&certificates, cluster_health::etcd_serves(state));
 }
 
 /// Keeps this host's server running, with certificates that are worth something.

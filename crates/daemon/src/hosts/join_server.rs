@@ -18,7 +18,7 @@ use host::time;
 use model::{ClusterHost, Error, HostName, Kind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::tend::servers;
+use super::etcd_upkeep::servers;
 use super::{Hosts, State};
 use crate::{Daemon, STACK};
 

@@ -15,7 +15,7 @@ use engine::port::Cloud;
 use host::time;
 use model::{AliasId, Error, PluginChain, Result, SubnetId, Timestamp};
 
-use super::{Daemon, trusted};
+use super::{Daemon, client_files};
 
 /// Which ports the kernel chooses from, by default (ip-sysctl.rst).
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
@@ -93,7 +93,7 @@ impl Backstage for Stage {
 
     fn plugins(&self, file: &Path) -> Result<PluginChain> {
         let reading = || format!("reading the list of plugins {}", file.display());
-        let list = trusted::file(file).and_then(|file| NetworkList::read(&file));
+        let list = client_files::file(file).and_then(|file| NetworkList::read(&file));
         let list = list.map_err(|error| error.context(reading()))?;
         cni::chain::plugin_chain(&list, PLUGINS.map(PathBuf::from).to_vec())
     }
