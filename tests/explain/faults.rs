@@ -213,7 +213,7 @@ const FAULTS: &[Fault] = &[
         "sysctl -qw net.ipv4.ip_forward=0",
         "sysctl -qw net.ipv4.ip_forward=1",
         "forwarding",
-        "ip_forward is 0",
+        "spoke network connect front spoke-forward",
     ),
     out(
         "sysctl -qw net.ipv4.conf.sp-front.forwarding=0",

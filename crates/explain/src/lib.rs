@@ -17,5 +17,5 @@ pub use port::{Kernel, Space, Which};
 pub use rules::{Author, Filter, Point, RuleLocation, Rules, Ruling, Translation, author, judge};
 pub use walk::{
     Bridging, Elsewhere, End, Follows, Hop, Plug, Published, Report, Site, Standing, Status, Trip,
-    Verdict, walk,
+    Verdict, forward, walk,
 };

@@ -28,6 +28,7 @@ use crate::packet::{Carried, Device, Packet};
 use crate::port::{Kernel, Space};
 use crate::rules::{Author, RuleLocation};
 pub use hop::{Hop, Status, Verdict};
+pub use mend::forward;
 pub use site::{Bridging, End, Plug, Site, Standing};
 
 /// What is asked.
@@ -190,7 +191,7 @@ impl Walker<'_> {
         let hop = Hop::new("destination", format!("it goes {where_}, not to {name}"));
         let Some(place) = self.led.take() else {
             // Without a rule that leads it, routes do.
-            let fix = format!("ip route get {} shows the route", packet.destination);
+            let fix = format!("ip route get {}", packet.destination);
             return Err(self.fail(hop.by(Author::Operator).fixed(fix)));
         };
         let by = self.author(Space::HOST, &place)?;

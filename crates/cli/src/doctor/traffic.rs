@@ -16,8 +16,8 @@ use crate::context::HostContext;
 /// The default MTU of Ethernet devices, in bytes.
 const ETHERNET_MTU: u32 = 1500;
 
-/// Routing between interfaces. Spoke switches it on with the first container, so that it is a
-/// failure only once there are some.
+/// Routing between interfaces. Spoke turns it on with the first container, together with the guard against strangers: a
+/// failure only once there are some, and nothing that a bare `sysctl` repairs.
 pub(super) fn forwarding(
     root: &Path,
     networks: &[Network],
@@ -25,17 +25,23 @@ pub(super) fn forwarding(
 ) -> Vec<Check> {
     let ranges = networks.iter().flat_map(|network| network.ipam.pools()).flat_map(|p| &p.ranges);
     let subnets: Vec<Family> = ranges.map(|range| Family::of(&range.subnet)).collect();
-    let is_off = |name: &Parameter| read(root, name).as_deref() == Some("0");
     let mut checks = Vec::new();
     for family in [Family::V4, Family::V6] {
         let name = Parameter::host_forwarding(family);
-        let attached = attachments.iter().any(|attachment| attachment.first(family).is_some());
-        let what = format!("{name} is off: containers reach nothing beyond this host");
-        let fix = name.command("1");
-        match (is_off(&name), attached, subnets.contains(&family)) {
-            (true, true, _) => checks.push(Check::fail(what, fix)),
-            (true, false, true) => checks.push(Check::warn(what, fix)),
-            (true, false, false) | (false, _, _) => {}
+        if read(root, &name).as_deref() != Some("0") {
+            continue;
+        }
+        let of_it = |attachment: &&Attachment| attachment.first(family).is_some();
+        if let Some(attached) = attachments.iter().find(of_it) {
+            let what = format!(
+                "{name} is off: containers reach nothing beyond this host; the next one that starts turns it \
+                 on, with the guard inet spoke_transit"
+            );
+            let (network, container) = (attached.network(), attached.container_name());
+            let fix = explain::forward(attached.runtime, &container, network.as_str());
+            checks.push(Check::fail(what, fix));
+        } else if subnets.contains(&family) {
+            checks.push(Check::ok(format!("{name} is turned on with the first container")));
         }
     }
     if checks.is_empty() {
@@ -89,28 +95,48 @@ pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
         }
         Forward::Dropped(chains) => {
             let cut = cut_off(chains, bridges);
+            if bridges.is_empty() {
+                return Check::ok(format!(
+                    "{} drops what no rule accepts; Spoke lets its containers' packets pass with the first one",
+                    names(chains.iter())
+                ));
+            }
             if cut.is_empty() {
                 return Check::ok(format!(
                     "{} drops what no rule accepts, and Spoke lets its containers' packets pass",
                     names(chains.iter())
                 ));
             }
-            let is_cut =
-                |bridge: &&String| cut.iter().any(|chain| !chain.passing.contains(*bridge));
-            let bridge = bridges.iter().find(is_cut).cloned();
-            let bridge = bridge.unwrap_or_else(|| "sp-+".to_owned());
             let what = format!(
                 "{} drops what no rule accepts: containers may be cut off",
-                names(cut.into_iter())
+                names(cut.iter().copied())
             );
-            let fix = format!(
-                "iptables -I FORWARD -i {bridge} -j ACCEPT; iptables -I FORWARD -o {bridge} \
-                 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
-            );
-            Check::warn(what, fix)
+            Check::warn(what, let_pass(&cut, bridges))
         }
     }
 }
+
+/// What has the chains let the packets of bridges pass, behind the rules that are there: those of `DOCKER-USER` decide
+/// first.
+fn let_pass(cut: &[&DroppingChain], bridges: &[String]) -> String {
+    let is_iptables = |chain: &&&DroppingChain| IPTABLES.contains(&chain.chain.as_str());
+    if cut.iter().any(|chain| is_iptables(&chain)) {
+        return "systemctl restart spoke".to_owned();
+    }
+    let missing = cut.iter().flat_map(|chain| {
+        let bridges = bridges.iter().filter(|bridge| !chain.passing.contains(*bridge));
+        bridges.map(|bridge| {
+            let add = format!("nft add rule {}", chain.chain);
+            format!(
+                "{add} iifname {bridge} accept; {add} oifname {bridge} ct state established,related accept"
+            )
+        })
+    });
+    missing.collect::<Vec<_>>().join("; ")
+}
+
+/// Where Spoke itself lets its containers' packets pass.
+const IPTABLES: [&str; 2] = ["ip filter FORWARD", "ip6 filter FORWARD"];
 
 /// Bridged packets that pass the rules for routed ones are dropped by a policy meant for those.
 pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) -> Option<Check> {
@@ -123,7 +149,7 @@ pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) 
                     "{calls} is on and forwarded packets are dropped by policy: containers on \
                  one bridge may not reach each other"
                 ),
-                calls.command("0"),
+                let_pass(&cut_off(chains, bridges), bridges),
             ))
         }
         (true, _) => {
@@ -133,20 +159,17 @@ pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) 
     }
 }
 
-/// The bridges that containers may be behind: those that exist; before there are any, those that
-/// will be, for which nothing can be let pass yet.
+/// The bridges of Spoke's that there are. The first container makes them, and has the packet filter let them pass.
 pub(super) fn bridges(networks: &[Network], facts: &HostFacts) -> Vec<String> {
-    let all: Vec<String> = networks.iter().filter_map(claims::device).collect();
     let links = facts.by_name();
-    let there: Vec<String> =
-        all.iter().filter(|name| links.contains_key(name.as_str())).cloned().collect();
-    if there.is_empty() { all } else { there }
+    let all = networks.iter().filter_map(claims::device);
+    all.filter(|name| links.contains_key(name.as_str())).collect()
 }
 
-/// The chains that drop packets of one of the bridges; of any where there are none.
+/// The chains that drop packets of one of the bridges.
 fn cut_off<'a>(chains: &'a [DroppingChain], bridges: &[String]) -> Vec<&'a DroppingChain> {
     let passes = |chain: &DroppingChain| bridges.iter().all(|name| chain.passing.contains(name));
-    chains.iter().filter(|chain| bridges.is_empty() || !passes(chain)).collect()
+    chains.iter().filter(|chain| !passes(chain)).collect()
 }
 
 fn names<'a>(chains: impl Iterator<Item = &'a DroppingChain>) -> String {

@@ -84,10 +84,34 @@ fn a_host_that_drops_what_spoke_lets_pass() {
     host.facts.forward = dropped(&["sp-front"]);
     let report = host.spoke("doctor");
     assert_eq!(report.matches("warn  ").count(), 2, "{report}");
-    assert!(report.contains("iptables -I FORWARD -i sp-back"), "{report}");
+    assert_eq!(report.matches("      fix: systemctl restart spoke\n").count(), 2, "{report}");
+    // Another program's chain: behind its own rules.
+    host.facts.forward = Forward::Dropped(vec![DroppingChain {
+        chain: "inet own forward".to_owned(),
+        passing: ["sp-front".to_owned()].into(),
+    }]);
+    let report = host.spoke("doctor");
+    assert!(
+        report.contains("fix: nft add rule inet own forward iifname sp-back accept;"),
+        "{report}"
+    );
+    assert!(!report.contains("iifname sp-front"), "{report}");
     host.facts.forward = dropped(&["sp-front", "sp-back"]);
     let report = host.spoke("doctor");
     assert!(!report.contains("warn") && report.contains("ip filter FORWARD"), "{report}");
+}
+
+/// What the first container turns on, with the guard against strangers, is not advised: obeyed, it opens the host.
+#[test]
+fn a_host_without_containers_needs_no_mending() {
+    let mut host = Fixture::new();
+    host.spoke("network create front");
+    host.write("proc/sys/net/ipv4/ip_forward", "0\n");
+    host.write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
+    host.facts.forward = dropped(&[]);
+    let report = host.spoke("doctor");
+    assert!(!report.contains("fix:") && !report.contains("warn"), "{report}");
+    assert!(report.contains("ok    net.ipv4.ip_forward is turned on with the first"), "{report}");
 }
 
 #[test]
@@ -101,6 +125,8 @@ fn a_sick_host() {
     host.write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
     std::fs::remove_dir(host.path("sys/module/veth")).unwrap();
     host.facts.forward = dropped(&[]);
+    let name = "sp-lan".to_owned();
+    host.facts.links.push(HostLink { name, mtu: 1500, is_bridge: true });
     host.facts.links[1].mtu = 1450;
     host.write("opt/cni/bin/bridge", "theirs");
     let (code, out, err) = host.try_spoke(&["doctor"]);
@@ -109,9 +135,9 @@ fn a_sick_host() {
         "FAIL  kernel 6.18.0 has no veth",
         "FAIL  attachments of containers that are gone: 1\n      fix: spoke ipam check --fix",
         "FAIL  net.ipv4.ip_forward is off",
-        "      fix: sysctl -w net.ipv4.ip_forward=1",
+        "      fix: ip netns add spoke-forward; spoke network connect lan spoke-forward; ",
         "warn  ip filter FORWARD drops what no rule accepts",
-        "      fix: sysctl -w net.bridge.bridge-nf-call-iptables=0",
+        "      fix: systemctl restart spoke",
         "overlaps the route to 192.168.1.0/24 through eth0\n      fix: spoke network rm lan",
         "warn  network lan has MTU 1500, and eth0 on the way out only 1450",
         "are not Spoke's: bridge",

@@ -8,7 +8,7 @@ use netlink::{Errno, Link, Routed, Way};
 
 use super::begin::protocol;
 use super::resolve::Owner;
-use super::{Arrived, Bridging, End, Hop, Published, Walked, Walker};
+use super::{Arrived, Bridging, End, Hop, Published, Walked, Walker, mend};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point};
@@ -104,7 +104,17 @@ impl Walker<'_> {
                 format!("this host does not forward what comes by {}", input.name),
                 by_device.command("1"),
             ),
-            _ => (format!("this host does not forward packets ({all} is 0)"), all.command("1")),
+            _ => {
+                let what = "the next container that starts turns that on, with its guard";
+                let sites = [&self.trip.to, &self.trip.from].into_iter().filter_map(End::site);
+                let plugs = sites.flat_map(|site| site.plugs.iter().map(move |plug| (site, plug)));
+                let mut plugs = plugs.filter(|(_, plug)| plug.address(packet.family()).is_some());
+                let fix = plugs.find(|(_, plug)| !plug.is_internal).map_or_else(
+                    || "restart a container".to_owned(),
+                    |(site, plug)| mend::forward(site.runtime, &site.name, plug.called()),
+                );
+                (format!("this host does not forward packets ({all} is 0); {what}"), fix)
+            }
         };
         Err(self.fail(Hop::new("forwarding", what).by(Author::Operator).fixed(fix)))
     }
@@ -163,7 +173,7 @@ impl Walker<'_> {
                     _ => "no route",
                 };
                 let what = format!("this host has {kind} to {to} (from {from} by {name})");
-                let fix = format!("ip route get {to} from {from} iif {name}");
+                let fix = format!("ip route show table all match {to}");
                 self.fail(Hop::new("host-route", what).by(Author::Operator).fixed(fix))
             }
             Way::Many | Way::Local | Way::Out { .. } => {
@@ -298,7 +308,7 @@ impl Walker<'_> {
                     Way::Nowhere(_) => format!("this host has no route to {to}"),
                     _ => format!("{to} is a broadcast address to this host"),
                 };
-                let fix = format!("ip route get {to}");
+                let fix = format!("ip route show table all match {to}");
                 Err(self.fail(Hop::new("host-route", hop).by(Author::Operator).fixed(fix)))
             }
         }
@@ -363,7 +373,8 @@ impl Walker<'_> {
         self.is_alone(&site, next)?;
         let seen = site.space().map(|space| (space, &link));
         let owner = Owner { name: &site.name, mac: link.mac, seen };
-        self.neighbour((Space::HOST, "this host"), out, next, &owner)?;
+        let entry = self.neighbour((Space::HOST, "this host"), out, next, &owner)?;
+        self.in_table((out, &port), link.mac, entry.is_some_and(|entry| entry.mac.is_some()))?;
         packet.macs = out.mac.zip(link.mac);
         packet.input = None;
         packet.output = Some(Device::from(&port));

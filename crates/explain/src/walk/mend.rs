@@ -26,6 +26,39 @@ pub(super) fn connect(site: &Site, plug: &Plug) -> String {
     }
 }
 
+/// Connects two containers to a network that does not exist yet.
+pub(super) fn join_anew(one: &Site, other: &Site) -> String {
+    let make = match one.runtime {
+        Runtime::Docker => "docker network create -d spoke shared",
+        Runtime::Podman => "podman network create -d spoke shared",
+        Runtime::Spoke => "spoke network create shared",
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => {
+            return format!("start {} and {} on another network too", one.name, other.name);
+        }
+    };
+    let connect = |site: &Site| {
+        let program = site.runtime;
+        format!("{program} network connect shared {}", bare(&site.name))
+    };
+    format!("{make}; {}; {}", connect(one), connect(other))
+}
+
+/// Has the host forward again: the next container that starts turns it on, with the guard that keeps strangers from
+/// ports that are not published (`inet spoke_transit`). A bare `sysctl` makes no guard.
+pub fn forward(runtime: Runtime, name: &str, network: &str) -> String {
+    let name = bare(name);
+    match runtime {
+        Runtime::Docker => format!("docker restart {name}"),
+        Runtime::Podman => format!("podman restart {name}"),
+        // A namespace of its own, so that no other one loses its connections.
+        Runtime::Spoke => format!(
+            "ip netns add spoke-forward; spoke network connect {network} spoke-forward; \
+             spoke network disconnect {network} spoke-forward; ip netns del spoke-forward"
+        ),
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => format!("restart {name}"),
+    }
+}
+
 /// Publishes a port of a container that runs.
 pub(super) fn publish(site: &Site, port: &str) -> String {
     format!("spoke port add {}:{} {port}", site.runtime, bare(&site.name))
@@ -75,11 +108,23 @@ mod tests {
             mac: None,
             bridging: Bridging::None,
             kind: "bridge",
+            is_isolated: false,
             is_internal: false,
             via: None,
             hides: Vec::new(),
             direct: Vec::new(),
             ports: Vec::new(),
+        }
+    }
+
+    /// A bare `sysctl` would open ports that are not published: it makes no guard.
+    #[test]
+    fn forwarding_is_turned_on_by_a_container_that_starts() {
+        assert_eq!(forward(Runtime::Docker, "web", "front"), "docker restart web");
+        let of_spoke = forward(Runtime::Spoke, "ns/web", "front");
+        assert!(of_spoke.contains("spoke network connect front spoke-forward;"), "{of_spoke}");
+        for runtime in [Runtime::Podman, Runtime::Cni, Runtime::Kurma, Runtime::Spoke] {
+            assert!(!forward(runtime, "web", "front").contains("sysctl"), "{runtime}");
         }
     }
 
