@@ -7,7 +7,7 @@ mod xt;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use netlink::nft::{AnyChain, AnyRule, AnySet};
+use netlink::nft::{AnyChain, AnyRule, AnySet, Header, Step};
 use netlink::xtables::Xtables;
 use serde::Serialize;
 
@@ -69,6 +69,19 @@ impl Rules {
         self.chains.iter().any(is)
     }
 
+    /// Whether a rule has the form by which Docker keeps others from its containers' own addresses: a destination, any
+    /// other device than one, no comment. Docker has chains of its own as well.
+    fn is_docker_direct(&self, place: &RuleLocation) -> bool {
+        if !place.is_direct_access() || place.comment.is_some() {
+            return false;
+        }
+        let key = (place.filter, place.family, place.table.clone(), place.chain.clone());
+        let all = self.rules.get(&key).into_iter().flatten();
+        let rule = all.into_iter().find(|rule| Some(rule.handle) == place.rule);
+        let is_there = self.chains.iter().any(|(_, chain)| chain.name == "DOCKER");
+        is_there && rule.is_some_and(|rule| names_destination(rule) && spares_a_device(rule))
+    }
+
     /// The names of a table's chains.
     fn names<'a>(&'a self, place: &'a RuleLocation) -> impl Iterator<Item = &'a str> {
         let same = |(filter, chain): &&(Filter, AnyChain)| {
@@ -77,6 +90,29 @@ impl Rules {
         self.chains.iter().filter(same).map(|(_, chain)| chain.name.as_str())
     }
 }
+
+/// Whether a rule goes by the destination's address.
+fn names_destination(rule: &AnyRule) -> bool {
+    let offset = if rule.family == NFPROTO_IPV6 { 24 } else { 16 };
+    let is_it = |step: &Step| matches!(step, Step::Payload { base: Header::Network, offset: at, .. } if *at == offset);
+    rule.steps.iter().any(is_it)
+}
+
+/// Whether a rule is for all devices but one by which a packet comes in.
+fn spares_a_device(rule: &AnyRule) -> bool {
+    let mut steps = rule.steps.iter().zip(rule.steps.iter().skip(1));
+    steps.any(|pair| match pair {
+        (Step::Meta(IIFNAME, from), Step::Compare(at, UNEQUAL, _)) => from == at,
+        _ => false,
+    })
+}
+
+/// `NFT_META_IIFNAME`.
+const IIFNAME: u32 = 6;
+/// `NFT_CMP_NEQ`.
+const UNEQUAL: u32 = 1;
+/// `NFPROTO_IPV6`.
+const NFPROTO_IPV6: u8 = 10;
 
 /// A rule, or the policy of a base chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -113,6 +149,18 @@ impl RuleLocation {
             10 => "ip6",
             _ => "?",
         }
+    }
+
+    /// Whether it is of one of Spoke's own tables or chains.
+    pub fn is_spokes(&self) -> bool {
+        let is_own = |name: &str| name == "spoke" || name.starts_with("spoke_");
+        is_own(&self.table) || self.chain.starts_with("SPOKE-")
+    }
+
+    /// Whether it is where Docker drops what comes by other devices than a container's bridge to its own address, and to a
+    /// port that is published at a loopback address.
+    pub fn is_direct_access(&self) -> bool {
+        (self.table.as_str(), self.chain.as_str()) == ("raw", "PREROUTING") && self.rule.is_some()
     }
 
     /// The program that reads and changes it, of the old iptables.
@@ -195,7 +243,7 @@ const CHAINS: [(&str, Author); 14] = [
 ];
 
 /// The names of programs' tables.
-const TABLES: [(&str, Author); 16] = [
+const TABLES: [(&str, Author); 17] = [
     ("spoke", Author::Spoke),
     ("spoke_transit", Author::Spoke),
     ("spoke_names", Author::Spoke),
@@ -208,6 +256,7 @@ const TABLES: [(&str, Author); 16] = [
     ("spoke_routes", Author::Spoke),
     ("spoke_overlay", Author::Spoke),
     ("firewalld", Author::Firewalld),
+    ("firewalld_policy_drop", Author::Firewalld),
     ("netavark", Author::Podman),
     ("docker-bridges", Author::Docker),
     ("kube-proxy", Author::Kubernetes),
@@ -222,6 +271,9 @@ pub fn author(rules: &Rules, place: &RuleLocation) -> Author {
     let named = |chain: &str| CHAINS.iter().find(|(start, _)| chain.starts_with(start));
     if let Some((_, author)) = named(&place.chain) {
         return *author;
+    }
+    if rules.is_docker_direct(place) {
+        return Author::Docker;
     }
     // A policy of a chain that the kernel's tables have always had: of those who use the table.
     let others: Vec<Author> = match place.rule {

@@ -59,6 +59,7 @@ pub(crate) mod ifla {
     pub(crate) const PORT_STATE: u16 = 1;
     pub(crate) const PORT_HAIRPIN: u16 = 4;
     pub(crate) const PORT_BCAST_FLOOD: u16 = 30;
+    pub(crate) const PORT_UNICAST_FLOOD: u16 = 9;
     pub(crate) const PORT_ISOLATED: u16 = 33;
     pub(crate) const PORT_LOCKED: u16 = 39;
 }
@@ -248,6 +249,8 @@ pub struct BridgePort {
     pub isolated: bool,
     /// Whether broadcast of other ports is sent out of it: questions of ARP.
     pub floods_broadcast: bool,
+    /// Whether what is for hardware addresses that the bridge does not know is sent out of it.
+    pub floods_unicast: bool,
     /// Whether it takes packets only from hardware addresses that the bridge knows to be there (IEEE 802.1X).
     pub locked: bool,
 }
@@ -395,6 +398,7 @@ fn read_port(data: &Attributes<'_>) -> BridgePort {
         hairpin: number(ifla::PORT_HAIRPIN) == Some(1),
         isolated: number(ifla::PORT_ISOLATED) == Some(1),
         floods_broadcast: number(ifla::PORT_BCAST_FLOOD) != Some(0),
+        floods_unicast: number(ifla::PORT_UNICAST_FLOOD) != Some(0),
         locked: number(ifla::PORT_LOCKED) == Some(1),
     }
 }
@@ -431,6 +435,7 @@ mod tests {
             hairpin: true,
             isolated: false,
             floods_broadcast: false,
+            floods_unicast: true,
             locked: true,
         };
         assert_eq!(link.port, Some(port));

@@ -37,6 +37,7 @@ pub(super) fn plug(
             kind: "bridge",
             is_internal: false,
             via: None,
+            is_isolated: false,
             hides: Vec::new(),
             direct: Vec::new(),
             ports: ports.to_vec(),

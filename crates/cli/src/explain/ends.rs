@@ -8,7 +8,7 @@ use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Stan
 use linux::identity::Identity;
 use model::{
     Alias, Attachment, AttachmentId, AttachmentOutline, EgressPolicy, Error, Family, IfName,
-    InterfaceNamespace, Layer, Phase, PortMap, Result, Runtime, Sandbox,
+    InterfaceNamespace, Layer, LinkKind, Phase, PortMap, Result, Runtime, Sandbox,
 };
 
 use super::beside;
@@ -331,6 +331,7 @@ fn plug<'a>(
         mac: inside.and_then(|it| it.mac).or(record.wiring.link.as_ref().and_then(|link| link.mac)),
         bridging,
         kind: kind.map_or("?", |kind| kind.traits().name),
+        is_isolated: matches!(kind, Some(LinkKind::Bridge(bridge)) if bridge.port.isolated),
         is_internal: internal.into_iter().any(|it| it.egress == EgressPolicy::Internal),
         via: record.wiring.via.as_ref().map(ToString::to_string),
         hides: hides(&layers),

@@ -8,7 +8,7 @@ use netlink::sysctl::Parameter;
 
 use super::leave::Out;
 use super::resolve::Owner;
-use super::{Arrived, Bridging, Hop, Plug, Site, Walked, Walker};
+use super::{Arrived, Bridging, Hop, Plug, Site, Walked, Walker, mend};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point};
@@ -211,16 +211,11 @@ impl Walker<'_> {
     ) -> Walked<()> {
         let is_isolated = |link: &Link| link.port.is_some_and(|port| port.isolated);
         if is_isolated(from) && is_isolated(to) {
-            let what = format!(
-                "{} and {} are isolated ports of bridge {}",
-                from.name, to.name, bridge.name
-            );
-            let fix = format!("bridge link set dev {} isolated off", to.name);
-            return Err(self.fail(Hop::new("isolation", what).fixed(fix)));
+            return Err(self.isolated((from, bridge, to)));
         }
         self.is_in_vlan(bridge, (from, to))?;
         let settings = self.ask(|kernel| kernel.bridge(bridge.index))?.unwrap_or_default();
-        self.in_table((from, bridge, to), mac, knows)?;
+        self.in_table((bridge, to), mac, knows)?;
         packet.input = Some(Device::from(from));
         packet.is_switched = true;
         self.of_frame(Point::PREROUTING, packet)?;
@@ -252,6 +247,30 @@ impl Walker<'_> {
         Ok(())
     }
 
+    /// Two ports that exchange nothing: their network is made so, or somebody set it.
+    fn isolated(&mut self, (from, bridge, to): (&Link, &Link, &Link)) -> super::Stop {
+        let what =
+            format!("{} and {} are isolated ports of bridge {}", from.name, to.name, bridge.name);
+        let in_it = |plug: &&Plug| {
+            plug.is_isolated && matches!(&plug.bridging, Bridging::In(name) if *name == bridge.name)
+        };
+        let (one, other) = (self.trip.from.site(), self.trip.to.site());
+        let made = one.and_then(|site| site.plugs.iter().find(in_it));
+        let hop = match (made, one, other) {
+            (Some(plug), Some(one), Some(other)) => {
+                let what =
+                    format!("{what}: network {} is made with isolation=container", plug.called());
+                let fix = mend::join_anew(one, other);
+                Hop::new("isolation", what).by(Author::Spoke).fixed(fix)
+            }
+            _ => {
+                let fix = format!("bridge link set dev {} isolated off", to.name);
+                Hop::new("isolation", what).by(Author::Operator).fixed(fix)
+            }
+        };
+        self.fail(hop)
+    }
+
     fn all_bridges_call(&mut self, family: Family) -> Walked<bool> {
         let key = Parameter::bridge_calls(family);
         Ok(self.ask(|kernel| kernel.parameter(Space::HOST, key.path()))?.as_deref() == Some("1"))
@@ -271,15 +290,15 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn in_table(
+    pub(super) fn in_table(
         &mut self,
-        (_, bridge, to): (&Link, &Link, &Link),
+        (bridge, to): (&Link, &Link),
         mac: Option<Mac>,
         knows: bool,
     ) -> Walked<()> {
         let Some(mac) = mac else { return Ok(()) };
         let Some(entry) = self.ask(|kernel| kernel.forwarded(bridge.index, mac))? else {
-            return Ok(());
+            return self.floods((bridge, to), mac, knows);
         };
         // A wrong entry that was learnt ends with the receiver's answer to the question where it is.
         if entry.port == to.index || !entry.is_set && !knows {
@@ -292,7 +311,23 @@ impl Walker<'_> {
             "bridge {} sends what is for {mac} to {port} ({how}), but it is behind {}",
             bridge.name, to.name
         );
-        let fix = format!("bridge fdb del {mac} dev {port} master");
+        let side = if entry.port == bridge.index { "self" } else { "master" };
+        let fix = format!("bridge fdb del {mac} dev {port} {side}");
+        Err(self.fail(Hop::new("forwarding-entry", what).by(Author::Operator).fixed(fix)))
+    }
+
+    /// Where the bridge does not know behind which port an address is, it sends what is for that out of every port that
+    /// takes it. Who asks for the address first has it learn that from the answer.
+    fn floods(&mut self, (bridge, to): (&Link, &Link), mac: Mac, knows: bool) -> Walked<()> {
+        if !knows || to.port.is_none_or(|port| port.floods_unicast) {
+            return Ok(());
+        }
+        let (name, bridge) = (&to.name, &bridge.name);
+        let what = format!(
+            "bridge {bridge} does not know where {mac} is, and sends what is for unknown addresses not out of \
+             {name}"
+        );
+        let fix = format!("bridge link set dev {name} flood on");
         Err(self.fail(Hop::new("forwarding-entry", what).by(Author::Operator).fixed(fix)))
     }
 }

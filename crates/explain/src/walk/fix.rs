@@ -59,11 +59,17 @@ pub(super) fn followed(
     Some(("filter", format!("{what} ({place})"), fix))
 }
 
+/// The table by which firewalld drops everything (`firewall-cmd --panic-on`).
+const PANIC: &str = "firewalld_policy_drop";
+
 /// The command that lets the packet pass.
 pub(super) fn fix(refused: &Refused<'_>, by: Author) -> String {
     let Refused { packet, place, .. } = refused;
     let name = |device: &Option<crate::packet::Device>| device.as_ref().map(|it| it.name.clone());
     let (input, output) = (name(&packet.input), name(&packet.output));
+    if place.table == PANIC {
+        return "firewall-cmd --panic-off".to_owned();
+    }
     match (by, input, output) {
         (Author::Ufw, Some(input), Some(output)) => {
             let Some((protocol, port)) = service(packet).filter(ufw_knows) else {
@@ -245,7 +251,11 @@ fn zone(place: &RuleLocation) -> Option<&str> {
     named(&place.chain).or_else(|| place.path.iter().rev().find_map(named))
 }
 
+/// The command that takes out what refuses; never one of Spoke's own rules, which says what a network is.
 pub(super) fn of_place(place: &RuleLocation) -> String {
+    if place.is_spokes() {
+        return "spoke doctor".to_owned();
+    }
     let (family, table, chain) = (place.family_name(), &place.table, &place.chain);
     match (place.filter, place.rule) {
         (Filter::Legacy, Some(rule)) => {

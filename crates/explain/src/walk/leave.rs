@@ -195,7 +195,7 @@ impl Walker<'_> {
             Way::Local => format!("{name} takes {to} for its own address"),
             Way::Many | Way::Out { .. } => format!("{name} takes {to} for a broadcast address"),
         };
-        let fix = site.within(&format!("ip route get {to}"));
+        let fix = site.within(&format!("ip route show table all match {to}"));
         self.fail(Hop::new("route", what).by(Author::Operator).fixed(fix))
     }
 

@@ -105,7 +105,8 @@ impl Walker<'_> {
         let refused = Refused { packet, source, is_certain, place: &place };
         let follows = self.trip.follows.as_ref();
         let known = followed(&refused, follows)
-            .or_else(|| self.used_up(packet, &place))
+            .or_else(|| direct(packet, by, &place))
+            .or_else(|| self.used_up(packet.is_reply, &place))
             .or_else(|| self.of_ours(packet, &place));
         let (hop, what, fix) = match known {
             Some(known) => known,
@@ -139,15 +140,15 @@ impl Walker<'_> {
     }
 
     /// A quota that is used up. What a container sends comes in by its interface; what it receives goes out by it.
-    fn used_up(
+    pub(super) fn used_up(
         &self,
-        packet: &Packet,
+        is_reply: bool,
         place: &RuleLocation,
     ) -> Option<(&'static str, String, String)> {
         if place.table != "spoke_quota" {
             return None;
         }
-        let is_of_sender = (place.chain == "prerouting") != packet.is_reply;
+        let is_of_sender = (place.chain == "prerouting") != is_reply;
         let end = if is_of_sender { &self.trip.from } else { &self.trip.to };
         let name = end.site().map_or("the container", |site| site.name.as_str());
         let what = format!("the quota of {name} is used up until its period ends ({place})");
@@ -232,6 +233,30 @@ impl Walker<'_> {
         };
         Some((hop, format!("{what} ({place})"), fix))
     }
+}
+
+/// What Docker drops that does not come by a container's bridge, or of a port of a loopback address.
+fn direct(
+    packet: &Packet,
+    by: Author,
+    place: &RuleLocation,
+) -> Option<(&'static str, String, String)> {
+    if by != Author::Docker || !place.is_direct_access() {
+        return None;
+    }
+    let to = packet.destination;
+    let (what, fix) = match to.is_loopback() {
+        true => (
+            format!("Docker publishes the port for programs of this host only, at {to} ({place})"),
+            "publish it without a loopback address: docker run -p".to_owned(),
+        ),
+        false => (
+            format!("Docker lets nothing to {to} that does not come by its bridge ({place})"),
+            "docker network connect has both on one network; docker run -p publishes a port"
+                .to_owned(),
+        ),
+    };
+    Some(("published", what, fix))
 }
 
 /// What would leave with a container's own address.

@@ -99,6 +99,8 @@ pub struct Plug {
     pub bridging: Bridging,
     /// How it is connected.
     pub kind: &'static str,
+    /// Whether its network keeps containers from each other (`isolation=container`).
+    pub is_isolated: bool,
     /// Whether its network is internal.
     pub is_internal: bool,
     /// The only way by which its network's packets leave this host, where there is one.
