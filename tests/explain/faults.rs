@@ -322,6 +322,41 @@ const FAULTS: &[Fault] = &[
         hop: "host-route",
         says: "sysctl -w net.ipv4.conf.sp-front.route_localnet=1",
     },
+    // A bridge that has forgotten where b is asks at no other port.
+    of_b(
+        "ip -n a neigh replace 10.70.1.3 lladdr $MB dev eth0 nud permanent
+        bridge link set dev $VB flood off learning off; bridge fdb del $MB dev $VB master",
+        "bridge link set dev $VB flood on learning on; ip -n a neigh del 10.70.1.3 dev eth0",
+        "forwarding-entry",
+        "flood on",
+    ),
+    of_b(
+        "bridge fdb replace $MB dev sp-front self local",
+        "bridge fdb del $MB dev sp-front self",
+        "forwarding-entry",
+        "dev sp-front self",
+    ),
+    // Whoever has used up a quota is not found by ARP, either.
+    of_b(
+        "/opt/cni/bin/spoke limit b --quota 1kB/month
+        ip netns exec a ping -q -c 2 -W 0.3 -s 1400 10.70.1.3 || true
+        ip -n a neigh flush all; ip -n b neigh flush all",
+        "/opt/cni/bin/spoke limit b --quota none",
+        "quota",
+        "spoke limit b --quota",
+    ),
+    // The network is made so: what the next container gets is no port's setting.
+    Fault {
+        ask: "x y 80",
+        seed: "/opt/cni/bin/spoke network create --ingress isolated --subnet 10.70.9.0/24 apart
+            for name in x y; do ip netns add $name; /opt/cni/bin/spoke network connect apart $name; done
+            ip netns exec y busybox httpd -p 80 -h /run/www",
+        undo: "for name in x y; do /opt/cni/bin/spoke network disconnect apart $name; ip netns del $name; done
+            /opt/cni/bin/spoke network rm apart",
+        tries: "timeout TIME ip netns exec x bash -c '</dev/tcp/10.70.9.3/80'",
+        hop: "isolation",
+        says: "spoke network create shared; spoke network connect shared x; spoke network connect shared y",
+    },
     // Last: what a bridge has of IPv6 is lost with it.
     of_b(
         "ip link set sp-front down",

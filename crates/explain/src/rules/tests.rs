@@ -194,6 +194,41 @@ fn authors_are_known_by_names() {
     assert_eq!(author(&all, &place("ufw-user-forward", Some(1))), Author::Ufw);
 }
 
+/// Docker's rules of `raw` have no comment: they are known by their form, where Docker has chains.
+#[test]
+fn what_docker_keeps_from_others_is_known() {
+    let drops = |steps: Vec<Step>| {
+        let rule = AnyRule {
+            family: 2,
+            table: "raw".to_owned(),
+            chain: "PREROUTING".to_owned(),
+            handle: 2,
+            steps,
+            comment: None,
+        };
+        Rules::new(vec![chain("DOCKER", None)], vec![rule], Vec::new())
+    };
+    let place = RuleLocation {
+        filter: Filter::Nftables,
+        family: 2,
+        table: "raw".to_owned(),
+        chain: "PREROUTING".to_owned(),
+        path: Vec::new(),
+        rule: Some(2),
+        comment: None,
+        rejects: false,
+        unclear: None,
+    };
+    let to = |into| Step::Payload { base: Header::Network, offset: 16, length: 4, into };
+    let (at, name) = (AT, b"br-69ffb821d52d".to_vec());
+    let unlike = vec![to(at), Step::Meta(6, at), Step::Compare(at, 1, name.clone())];
+    assert_eq!(author(&drops(unlike.clone()), &place), Author::Docker);
+    let like = vec![to(at), Step::Meta(6, at), Step::Compare(at, 0, name)];
+    assert_eq!(author(&drops(like), &place), Author::Operator);
+    let elsewhere = RuleLocation { chain: "OUTPUT".to_owned(), ..place };
+    assert_eq!(author(&drops(unlike), &elsewhere), Author::Operator);
+}
+
 /// A chain of devices is passed by what comes by one of them, and by nothing else.
 #[test]
 fn chains_of_several_devices_are_for_these_only() {

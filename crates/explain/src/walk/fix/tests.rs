@@ -33,6 +33,31 @@ fn named_to(packet: &Packet, by: Author, is_certain: bool) -> String {
     fix(&refused, by)
 }
 
+/// A rule of Spoke's says what a network is: taken out, it opens that.
+#[test]
+fn no_rule_of_spokes_is_deleted_and_panic_is_ended() {
+    let packet = packet(0, Carried::Tcp(80));
+    let named = |table: &str, by| {
+        let place = RuleLocation {
+            filter: Filter::Nftables,
+            family: 7,
+            table: table.to_owned(),
+            chain: "postrouting".to_owned(),
+            path: Vec::new(),
+            rule: Some(6),
+            comment: None,
+            rejects: false,
+            unclear: None,
+        };
+        fix(&Refused { packet: &packet, source: None, is_certain: true, place: &place }, by)
+    };
+    for table in ["spoke", "spoke_quota", "spoke_later"] {
+        assert_eq!(named(table, Author::Spoke), "spoke doctor");
+    }
+    assert_eq!(named("firewalld_policy_drop", Author::Firewalld), "firewall-cmd --panic-off");
+    assert!(named("spokes", Author::Operator).starts_with("nft delete rule"));
+}
+
 #[test]
 fn an_echo_is_let_through_alone() {
     let of = |family, by| named(&packet(family, Carried::Echo), by);
