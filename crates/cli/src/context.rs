@@ -50,6 +50,9 @@ pub struct HostContext<'a> {
     /// The running containers of each Docker Engine of this host, `NotFound` where there is none; called only where
     /// Docker maps ports, or these are listed.
     pub running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
+    /// Whether a container of a Docker Engine of this host runs, by its name; `None` where none has it. Called only for
+    /// names that the book has not.
+    pub runs: &'a dyn Fn(&str) -> Option<bool>,
     /// Reports the changes of attachments' records, for commands that follow them.
     pub watch: &'a dyn Fn() -> Result<store::Watch>,
     /// Where the daemon writes what happens.

@@ -5,12 +5,13 @@ mod elsewhere;
 mod ends;
 mod names;
 mod probe;
+mod unattached;
 pub(super) mod show;
 
-use explain::{Follows, Netlink, Report, Trip, Verdict, walk};
+use explain::{Follows, Hop, Netlink, Report, Status, Trip, Verdict, walk};
 use host::follow::Follow;
 use linux::follow::{self, State};
-use model::Result;
+use model::{Kind, Result};
 use netlink::Socket;
 
 use super::mapped::Mapped;
@@ -62,7 +63,14 @@ fn explained(
     let mapped = Mapped::ask(&aliases, host_context);
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let book = HostRecords::new((&engine, &outlines), (&aliases, &titles), &mapped);
-    let from = book.sender(&wanted.from, &mut kernel)?;
+    let from = match book.sender(&wanted.from, &mut kernel) {
+        Err(error) if error.kind() == Kind::NotFound => {
+            let hop = unattached::hop(&wanted.from, host_context).ok_or(error)?;
+            let report = lost(wanted.from.clone(), &wanted.to, vec![hop]);
+            return Ok((show::View::new(report, None), mapped.notes));
+        }
+        found => found?,
+    };
     let mut notes = Vec::new();
     let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
         Some(found) => (found, Vec::new()),
@@ -75,11 +83,17 @@ fn explained(
             });
             let records = engine.records.attachments()?;
             let names = names::Names::new((&networks, &aliases), &records, &there);
-            names.find(&wanted.to, &from, &book, &mut kernel)?
+            match names.find(&wanted.to, &from, &book, &mut kernel) {
+                Ok((found, hops)) if !found.is_lost => (found, hops),
+                other => match unattached::hop(&wanted.to, host_context) {
+                    Some(hop) => names::Names::lost(hop),
+                    None => other?,
+                },
+            }
         }
     };
     let report = match to.address {
-        None if to.is_lost => lost(&from, &wanted.to, before),
+        None if to.is_lost => lost(from.end.to_string(), &wanted.to, before),
         _ => {
             let trip = trip(&book, (from, to), wanted, &mut kernel)?;
             let trip = Trip {
@@ -147,8 +161,9 @@ fn follows(host_context: &HostContext) -> Option<Follows> {
     Some(Follows { name: kept.follow.to_string(), unknown })
 }
 
-/// No container has the name.
-fn lost(from: &ResolvedEnd, to: &str, hops: Vec<explain::Hop>) -> Report {
-    let (from, to) = (from.end.to_string(), to.to_owned());
-    Report { from, to, called: None, verdict: Verdict::Fails, hops }
+/// No container of the book has the name.
+fn lost(from: String, to: &str, hops: Vec<Hop>) -> Report {
+    let is_unknown = hops.last().is_some_and(|hop| hop.status == Status::Unknown);
+    let verdict = if is_unknown { Verdict::Unknown } else { Verdict::Fails };
+    Report { from, to: to.to_owned(), called: None, verdict, hops }
 }

@@ -35,6 +35,7 @@ pub fn content<'a>(
     let host_context = HostContext {
         facts: outside.facts,
         running: outside.running,
+        runs: outside.runs,
         foreign: outside.foreign,
         neutron: outside.neutron,
         listed: outside.listed,

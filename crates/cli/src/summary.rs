@@ -59,6 +59,7 @@ pub(super) fn host_context<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> H
         listed: &|| None,
         foreign: &|| Err(model::Error::bug("no command asks plugins here")),
         running: &Vec::new,
+        runs: &|_| None,
         watch: &|| Err(model::Error::bug("nothing is followed here")),
         events: config.events.path.clone(),
         serve: &|| Ok(()),

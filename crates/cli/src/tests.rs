@@ -55,6 +55,8 @@ struct Fixture {
     asked: RefCell<Vec<String>>,
     /// What Docker Engines answer next.
     running: RefCell<Vec<Result<Vec<Container>>>>,
+    /// The containers of a Docker Engine, and whether they run.
+    runs: Vec<(String, bool)>,
 }
 
 /// What the driver was asked to do, and what it says of containers.
@@ -126,6 +128,7 @@ impl Fixture {
             root,
             asked: RefCell::default(),
             running: RefCell::default(),
+            runs: Vec::new(),
         };
         fixture.write("proc/sys/kernel/osrelease", "6.18.0\n");
         fixture.write("proc/sys/net/ipv4/ip_forward", "1\n");
@@ -171,6 +174,7 @@ impl Fixture {
             names_host: false,
             kuryr: Some(self.path("run/docker/plugins/kuryr.sock")),
             running: &|| self.running.take(),
+            runs: &|name| self.runs.iter().find(|(it, _)| it == name).map(|(_, runs)| *runs),
             watch: &|| Err(Error::bug("nothing is followed here")),
             events: self.path("run/spoke/events"),
             serve: &|| Ok(()),

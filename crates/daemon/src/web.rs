@@ -217,6 +217,7 @@ impl Daemon {
         let outside = Outside {
             facts: &|| shared.facts(),
             running: &|| host::engines::running(&config.docker),
+            runs: &|name| host::engines::runs(&config.docker, name),
             foreign: &|| pool.foreign(),
             neutron: &|| is_neutron.then(|| pool.neutron()).transpose(),
             listed: &|| host::cloud::listed(&config.docker, host::engines::TIMEOUT),

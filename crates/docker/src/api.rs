@@ -198,6 +198,19 @@ impl Api {
         found.map(|container| self.understood(container.names())).transpose()
     }
 
+    /// Whether the container of a name, or an id, runs (`GET /containers/{name}/json`). None if there is none.
+    ///
+    /// # Errors
+    /// Where the engine does not answer.
+    pub fn runs(&self, name: &str) -> Result<Option<bool>> {
+        let is_safe = |it: char| it.is_ascii_alphanumeric() || "_.-".contains(it);
+        if name.is_empty() || !name.chars().all(is_safe) {
+            return Ok(None);
+        }
+        let found: Option<decode::Standing> = self.find(&format!("/containers/{name}/json"))?;
+        Ok(found.and_then(|found| found.state?.running))
+    }
+
     /// Those of these containers that run by now (`GET /containers/json`), for which no call has to wait.
     ///
     /// # Errors

@@ -15,6 +15,12 @@ pub fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
     asked.map(|socket| of(&Api::new(socket.clone(), TIMEOUT))).collect()
 }
 
+/// Whether a container of this name runs, on the first Docker Engine that has one. None where none has, or answers.
+pub fn runs(config: &DockerConfig, name: &str) -> Option<bool> {
+    let mut asked = config.api.iter().filter(|_| config.enabled);
+    asked.find_map(|socket| Api::new(socket.clone(), TIMEOUT).runs(name).ok().flatten())
+}
+
 fn of(engine: &Api) -> Result<Vec<Container>> {
     let socket = engine.socket();
     match socket.try_exists() {

@@ -42,6 +42,8 @@ pub struct Outside<'a> {
     pub facts: &'a dyn Fn() -> Result<HostFacts>,
     /// The running containers of each Docker Engine of this host; `NotFound` where there is none.
     pub running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
+    /// Whether a container of a Docker Engine runs, by its name; `None` where none has it.
+    pub runs: &'a dyn Fn(&str) -> Option<bool>,
     /// Third-party Docker plugins.
     pub foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
     /// Neutron, where this host is configured for one.

@@ -97,6 +97,7 @@ fn command(args: Vec<OsString>) -> u8 {
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),
         running: &|| engines::running(&config.docker),
+        runs: &|name| engines::runs(&config.docker, name),
         watch: &|| host_context::open_store(&config)?.watch(&[Prefix::Attachments]),
         events: config.events.path.clone(),
         serve: &|| daemon::run(config.clone(), VIEWS),

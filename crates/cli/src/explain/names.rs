@@ -70,7 +70,8 @@ impl<'a> Names<'a> {
         Ok((found, vec![Hop::ok(HOP, format!("'{shown}' is {address}"))]))
     }
 
-    fn lost(hop: Hop) -> (ResolvedEnd, Vec<Hop>) {
+    /// A name that leads to nobody who can be looked at.
+    pub(super) fn lost(hop: Hop) -> (ResolvedEnd, Vec<Hop>) {
         (ResolvedEnd { end: End::Outside, address: None, is_lost: true }, vec![hop])
     }
 

@@ -184,3 +184,18 @@ fn an_overlap_is_removed_where_it_was_made() {
     let file = host.path("etc/cni/net.d/10-pods.conflist").display().to_string();
     assert!(report.contains(&format!("fix: rm {file} (podman network rm")), "{report}");
 }
+
+/// Those that the book has not: the engine knows whether they run.
+#[test]
+fn a_container_of_docker_alone_is_told_from_none() {
+    let mut host = Fixture::new();
+    host.runs = vec![("ob".to_owned(), true), ("db".to_owned(), false)];
+    let asked = |from: &str, to: &str| host.try_spoke(&["explain", from, to, "80"]);
+    let (code, said, _) = asked("ob", "host");
+    assert!(code == 5 && said.contains("Spoke did not attach it"), "{code} {said}");
+    let (code, said, _) = asked("host", "docker/ob");
+    assert!(code == 5 && said.contains("Spoke did not attach it"), "{code} {said}");
+    let (code, said, _) = asked("host", "db");
+    assert!(code == 1 && said.contains("fix: docker start db"), "{code} {said}");
+    assert_eq!(asked("nobody", "host").0, 3);
+}

@@ -143,6 +143,19 @@ struct Actor {
     attributes: Option<BTreeMap<String, String>>,
 }
 
+/// What `GET /containers/{id}/json` says of whether a container runs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Standing {
+    pub(super) state: Option<State>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct State {
+    pub(super) running: Option<bool>,
+}
+
 /// All of `GET /containers/{id}/json` that is about names.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

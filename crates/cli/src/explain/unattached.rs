@@ -1,0 +1,21 @@
+//! Containers of Docker's that the book has not: stopped ones, and those on networks of Docker's own.
+
+use explain::{Hop, Status};
+
+use crate::context::HostContext;
+
+/// What becomes of a packet from or to one; `None` where no Docker Engine has a container of that name.
+pub(super) fn hop(word: &str, host_context: &HostContext) -> Option<Hop> {
+    let name = ["docker/", "docker:"].iter().find_map(|start| word.strip_prefix(start));
+    let name = name.unwrap_or(word);
+    Some(match (host_context.runs)(name)? {
+        true => {
+            let what = format!(
+                "{name} runs in Docker, and Spoke did not attach it: its networks are Docker's own"
+            );
+            Hop { status: Status::Unknown, ..Hop::new("container", what) }
+        }
+        false => Hop::new("container", format!("{name} is stopped"))
+            .fixed(format!("docker start {name}")),
+    })
+}
