@@ -402,13 +402,25 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [a, b, c, d, e, f, g, h] = address.segments();
-    if [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0] {
-        let [g, h] = [g.to_be_bytes(), h.to_be_bytes()];
-        return is_public_v4(Ipv4Addr::new(g[0], g[1], h[0], h[1]));
+    if let Some(behind) = behind_nat64(IpAddr::V6(address)) {
+        return is_public(behind);
     }
-    // 6to4 and Teredo carry addresses of IPv4.
-    (a & 0xe000) == 0x2000 && a != 0x2002 && (a, b) != (0x2001, 0)
+    let [a, b, c, ..] = address.segments();
+    // 6to4 and Teredo carry addresses of IPv4. RFC 9637 (documentation), RFC 5180 (benchmarks), RFC 7343 (ORCHID).
+    let is_special = a == 0x2002
+        || (a, b) == (0x2001, 0)
+        || (a, b & 0xf000) == (0x3fff, 0)
+        || (a, b, c) == (0x2001, 2, 0)
+        || (a == 0x2001 && (0x10..0x30).contains(&b));
+    (a & 0xe000) == 0x2000 && !is_special
+}
+
+/// The address of IPv4 to which an address of NAT64's well-known prefix leads (RFC 6052).
+pub fn behind_nat64(address: IpAddr) -> Option<IpAddr> {
+    let IpAddr::V6(address) = address else { return None };
+    let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = address.segments() else { return None };
+    let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
+    Some(Ipv4Addr::new(a, b, c, d).into())
 }
 
 impl Wiring {

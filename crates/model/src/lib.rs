@@ -55,7 +55,8 @@ pub use cluster::{
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
 pub use egress::{
-    DomainName, EgressRule, EgressTarget, Fence, Service, is_meant, is_public, link_local,
+    DomainName, EgressRule, EgressTarget, Fence, Service, behind_nat64, is_meant, is_public,
+    link_local,
 };
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, RequestedAddress};

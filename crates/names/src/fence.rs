@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use domain::base::Message;
 use domain::base::iana::{Rcode, Rtype};
-use model::{DomainName, Fence, IfName, NetworkName, Service, is_public};
+use model::{DomainName, Fence, IfName, NetworkName, Service, behind_nat64, is_public};
 
 use crate::decide::{Question, Transport, question};
 use crate::holder::Holder;
@@ -112,7 +112,9 @@ pub(crate) fn asked<'a>(
         let is_asked_for = outside_query::is_asked_for(question.kind);
         return Some((if is_asked_for { Asked::Forward } else { Asked::Nothing }, *by));
     }
-    match askers.iter().find(|it| table.is_learning(it)) {
+    // A name that no rule can name goes nowhere: its characters would carry anything out.
+    let can_be_allowed = question.name.parse::<DomainName>().is_ok();
+    match askers.iter().find(|it| can_be_allowed && table.is_learning(it)) {
         Some(by) => Some((Asked::Learn, *by)),
         None => Some((Asked::Refuse, *askers.first()?)),
     }
@@ -231,6 +233,7 @@ impl<'a> Allowing<'a> {
 }
 
 fn is_elsewhere(address: IpAddr, is_near: &dyn Fn(IpAddr) -> bool) -> bool {
+    let is_near = |address: IpAddr| is_near(address) || behind_nat64(address).is_some_and(is_near);
     is_public(address) && !is_near(address)
 }
 

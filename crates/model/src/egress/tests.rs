@@ -87,7 +87,15 @@ fn addresses_of_a_link_are_meant_only_by_their_own_name() {
 
 #[test]
 fn public_addresses_are_known() {
-    for public in ["1.1.1.1", "203.0.113.9", "2606:4700::1111", "64:ff9b::101:101", "172.32.0.1"] {
+    for public in [
+        "1.1.1.1",
+        "203.0.113.9",
+        "2606:4700::1111",
+        "64:ff9b::101:101",
+        "172.32.0.1",
+        "3fff:1000::1",
+        "2001:200::1",
+    ] {
         assert!(is_public(public.parse().unwrap()), "{public}");
     }
     for other in [
@@ -109,6 +117,14 @@ fn public_addresses_are_known() {
         "::ffff:10.0.0.1",
         "::ffff:1.1.1.1",
         "64:ff9b::a00:1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::101:101",
+        "64:ff9b:0:1::101:101",
+        "3fff::1",
+        "3fff:fff::1",
+        "2001:2::1",
+        "2001:10::1",
+        "2001:2f::1",
         "2002:a00:1::",
         "2001::1",
         "fec0::1",

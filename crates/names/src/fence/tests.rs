@@ -129,6 +129,19 @@ fn addresses_that_a_rule_names_are_answered_and_not_opened() {
     assert_eq!((opened.as_str(), said.as_str()), ("", "10.0.0.1"));
 }
 
+/// What NAT64 would lead to this host, or to what is private, is answered as little as that itself.
+#[test]
+fn addresses_behind_nat64_are_judged_as_such() {
+    use Data::At;
+    let asked = query("a.example", Rtype::AAAA);
+    let all = ["64:ff9b::cb00:71fe", "64:ff9b::a00:1", "64:ff9b:1::1", "64:ff9b::cb00:7101"];
+    let records = all.map(|it| ("a.example", 9, At(it)));
+    let given = judged(&table("a.example:443"), &asked, &answer(&asked, &records));
+    let Verdict::Answer(it) = given else { panic!("{given:?}") };
+    assert_eq!(it.by[0].addresses, ["64:ff9b::cb00:7101".parse::<IpAddr>().unwrap()]);
+    assert_eq!(it.dropped.len(), 3);
+}
+
 #[test]
 fn times_are_bounded_and_many_addresses_are_cut() {
     let rules = "a.example:443,*.b.example:1-64";
@@ -295,6 +308,9 @@ fn queries_are_decided_before_anybody_is_asked() {
     assert_eq!(asks(&table, "b.example", Rtype::A), "deny", "what time it is is not known");
     table.set_time(Some(at(99)));
     assert_eq!(asks(&table, "b.example", Rtype::A), "learn");
+    for odd in ["a/b=.b.example", "x!.b.example", "a,b.b.example", "b.example.7"] {
+        assert_eq!(asks(&table, odd, Rtype::A), "deny", "{odd}: no rule could name it");
+    }
     table.set_time(Some(at(100)));
     assert_eq!(asks(&table, "b.example", Rtype::A), "deny");
     network.wiring.fence = Some("b.example:1".parse().unwrap());
