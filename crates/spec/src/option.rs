@@ -75,6 +75,13 @@ impl NetworkOption {
         }
     }
 
+    /// Whether a network without it lets more out. An empty value is a variable that was not set: it must not open
+    /// the network.
+    pub fn is_needed_in_full(&self) -> bool {
+        let is_strict = self.cli.contains(&"egress-strict");
+        is_strict || matches!(self.value, Value::Fence(_) | Value::Via(_))
+    }
+
     /// Whether networks of this driver have it.
     pub fn is_of(&self, driver: Driver) -> bool {
         self.of.contains(&driver)

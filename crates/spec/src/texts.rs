@@ -16,7 +16,7 @@ use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, foreign, of_r
 pub struct Texts<'a> {
     /// The flag, such as `-o`.
     pub flag: &'static str,
-    /// Keys and values. An empty value counts as absent.
+    /// Keys and values. An empty value counts as absent, but of options that let less out.
     pub map: &'a BTreeMap<String, String>,
 }
 
@@ -63,7 +63,15 @@ impl Texts<'_> {
         for option in options(front) {
             let mut before = None;
             for name in option.names(front).iter().copied() {
-                let Some(text) = self.text(name) else { continue };
+                let is_there = self.map.contains_key(name);
+                let Some(text) = self.text(name) else {
+                    if is_there && option.is_needed_in_full() {
+                        let why = "the value is empty; without it packets could go everywhere: leave out \
+                                   the option where that is meant";
+                        return Err(self.wrong(name, "", &why));
+                    }
+                    continue;
+                };
                 let put = option.value.put(&mut spec, text);
                 let agrees = put.map_err(|why| self.wrong(name, text, &why))?;
                 if !agrees {
@@ -169,5 +177,26 @@ impl Texts<'_> {
             value(one),
             value(other)
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_value_opens_nothing() {
+        for front in [FrontEnd::Docker, FrontEnd::Podman] {
+            let read = |key: &str, value: &str| {
+                let map = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+                Texts { flag: "-o", map: &map }.network(front)
+            };
+            for key in ["egress", "egress-strict", "via"] {
+                let error = read(key, "").unwrap_err().to_string();
+                assert!(error.starts_with(&format!("-o {key}=: the value is empty")), "{error}");
+            }
+            assert_eq!(read("names", "").unwrap(), NetworkSpec::default());
+            assert!(read("egress", "none").unwrap().fence.is_some());
+        }
     }
 }

@@ -10,6 +10,7 @@ mod join;
 mod many;
 mod neutron;
 mod ovs;
+mod own_fence;
 mod several;
 mod tenant;
 
@@ -23,10 +24,13 @@ use super::joined::joined;
 use super::{Call, Plan, device, link, parent};
 use crate::plugin::Plugin;
 use crate::source::{self, Source};
-use crate::wire::Object;
+use crate::wire::{Command, Object};
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
+    if !matches!(call.command, Command::Del | Command::Gc) {
+        field::refuse_null(&root, &field::CLOSING)?;
+    }
     if let Some(network) = many::network(call, &root)? {
         call.config.args_labels()?;
         return join::only(call, network);

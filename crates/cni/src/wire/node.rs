@@ -90,6 +90,15 @@ impl<'a> Object<'a> {
         (!value.is_null()).then(|| Node::new(self.path_of(written), value))
     }
 
+    /// The field where it is `null`, however its name is written.
+    pub fn null(&self, key: &str) -> Option<Node<'a>> {
+        let is_it = |(written, value): &(&String, &Value)| {
+            value.is_null() && written.eq_ignore_ascii_case(key)
+        };
+        let (written, value) = self.map.iter().find(is_it)?;
+        Some(Node::new(self.path_of(written), value))
+    }
+
     /// Every field that is not `null`.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, Node<'a>)> {
         let present = self.map.iter().filter(|(_, value)| !value.is_null());

@@ -1,13 +1,11 @@
 //! The requests of one container beside its link.
 
-use model::{
-    Bandwidth, Error, Fence, IfName, LinkKind, Mac, Result, SourceRouting, Tuning, Vrf, Wiring,
-};
+use model::{Bandwidth, Error, IfName, LinkKind, Mac, Result, SourceRouting, Tuning, Vrf, Wiring};
 use spec::Driver;
 
-use super::field::fence;
+use super::own_fence;
 use crate::plugin::{Call, bandwidth, link, portmap, source_routing, tuning};
-use crate::wire::{Command, Node, Object};
+use crate::wire::{Node, Object};
 
 /// The network's wiring with what the call asks for.
 pub(super) fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
@@ -18,7 +16,7 @@ pub(super) fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring>
 pub(super) fn of_interface(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
     let root = call.config.root();
     let mut wiring = of_network(template);
-    wiring.own_fence = own_fence(call, None)?;
+    wiring.own_fence = own_fence::of(call, None)?;
     add_tuning(call, &root, &mut wiring)?;
     own_mac(call, &mut wiring)?;
     wiring.bandwidth = own_limits(call, &root, template)?;
@@ -35,52 +33,6 @@ pub(super) fn of_interface(call: &Call<'_>, template: &Wiring) -> Result<Wiring>
 /// The network's wiring of a container that asks for nothing.
 pub(super) fn of_network(template: &Wiring) -> Wiring {
     Wiring { publish: None, ..template.clone() }
-}
-
-/// The annotations of a pod, which containerd and CRI-O pass where a configuration has this capability.
-const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
-/// Its rules, and whether they are strict: as the capability and `args.cni` call it, and as an annotation does.
-pub(super) const EGRESS: [&str; 2] = ["egress", "spoke.egress"];
-pub(super) const STRICT: [&str; 2] = ["egressStrict", "spoke.egress-strict"];
-
-/// Where the container may go, instead of what its networks say: the capability `egress`, the annotation of its pod,
-/// or else `args.cni.egress`. What cannot be read keeps no container from being removed: the user who makes a pod
-/// writes its annotation.
-pub(super) fn own_fence(call: &Call<'_>, entry: Option<&Object<'_>>) -> Result<Option<Fence>> {
-    if call.command == Command::Del {
-        return Ok(None);
-    }
-    let rules = given(call, EGRESS, entry)?.map(|node| fence(&node)).transpose()?;
-    let strict = given(call, STRICT, entry)?.map(|node| is_on(&node)).transpose()?;
-    Fence::strictly(rules, (STRICT[0], strict.unwrap_or(false)))
-}
-
-/// What is given first of the container.
-fn given<'a>(
-    call: &Call<'a>,
-    [key, annotation]: [&str; 2],
-    entry: Option<&Object<'a>>,
-) -> Result<Option<Node<'a>>> {
-    if let Some(runtime) = call.config.runtime()? {
-        let annotations = runtime.object(ANNOTATIONS)?;
-        let annotated = || annotations.and_then(|pod| pod.get(annotation));
-        if let Some(node) = runtime.get(key).or_else(annotated) {
-            return Ok(Some(node));
-        }
-    }
-    let args = call.config.root().object("args")?;
-    let cni = args.map(|args| args.object("cni")).transpose()?.flatten();
-    let node = cni.and_then(|cni| cni.get(key));
-    Ok(node.or_else(|| entry.and_then(|entry| entry.get(key))))
-}
-
-/// Annotations are text.
-fn is_on(node: &Node<'_>) -> Result<bool> {
-    match node.value().as_str() {
-        Some("true") => Ok(true),
-        Some("false") => Ok(false),
-        Some(_) | None => node.flag(),
-    }
 }
 
 fn driver(wiring: &Wiring) -> Option<Driver> {

@@ -56,6 +56,26 @@ pub(super) fn refuse_unknown(root: &Object<'_>) -> Result<()> {
     }
 }
 
+/// The fields by which a network, or a container on it, is reached or reaches others less.
+pub(super) const CLOSING: [&str; 8] = [
+    "egress",
+    "egressStrict",
+    "hosts",
+    "ingressPolicy",
+    "macspoofchk",
+    "network",
+    "networks",
+    "via",
+];
+
+/// Refuses `null` where a field that is absent would leave containers open: whoever wrote it has not decided.
+pub(super) fn refuse_null(object: &Object<'_>, keys: &[&str]) -> Result<()> {
+    match keys.iter().find_map(|key| object.null(key)) {
+        None => Ok(()),
+        Some(node) => Err(node.wrong("which says nothing: give it a value, or leave it out")),
+    }
+}
+
 /// Refuses what `driver` does not have, unless it says that it is off.
 pub(super) fn refuse_senseless(root: &Object<'_>, driver: Driver) -> Result<()> {
     let is_senseless = |key: &str, node: &Node<'_>| {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{Error, IfName, LinkKind, Mac, Network, NetworkName, Result, Wiring};
 
-use super::{extras, join};
+use super::{extras, field, join, own_fence};
 use crate::plugin::joined::{described, named_among};
 use crate::plugin::{Call, Plan};
 use crate::source;
@@ -35,7 +35,9 @@ pub(super) fn plan(
         let why = "but \"networks\" names networks, which are joined as they were made";
         return Err(Error::invalid(other.wrong(why).to_string()));
     }
-    let entries = node.list()?.iter().map(entry).collect::<Result<Vec<_>>>()?;
+    let is_leaving = matches!(call.command, Command::Del | Command::Gc);
+    let entries = node.list()?;
+    let entries = entries.iter().map(|node| entry(node, is_leaving)).collect::<Result<Vec<_>>>()?;
     if entries.is_empty() {
         return Err(node.wrong("which names no network"));
     }
@@ -58,7 +60,7 @@ pub(super) fn plan(
     Ok(Some(Plan { further: plans.collect(), ..first }))
 }
 
-fn entry<'a>(node: &Node<'a>) -> Result<Entry<'a>> {
+fn entry<'a>(node: &Node<'a>, is_leaving: bool) -> Result<Entry<'a>> {
     if node.value().is_string() {
         return Ok(Entry {
             name: node.parse()?,
@@ -69,6 +71,9 @@ fn entry<'a>(node: &Node<'a>) -> Result<Entry<'a>> {
         });
     }
     let object = node.object().map_err(|_| node.wrong("which is neither a name nor an object"))?;
+    if !is_leaving {
+        field::refuse_null(&object, &field::CLOSING)?;
+    }
     let known = |key: &str| FIELDS.iter().any(|field| field.eq_ignore_ascii_case(key));
     if let Some((_, unknown)) = object.fields().find(|(key, _)| !known(key)) {
         let why = format!("but a network to join has no such option; it has {}", FIELDS.join(", "));
@@ -137,7 +142,7 @@ fn of_entry(
         extras::set_mac(&mut plan.wiring, mac)?;
     }
     // What the runtime says of the container holds on each of its networks, whatever their entries say.
-    plan.wiring.own_fence = extras::own_fence(call, entry.object.as_ref())?;
+    plan.wiring.own_fence = own_fence::of(call, entry.object.as_ref())?;
     let limits = entry.object.as_ref().map(|object| object.object("bandwidth")).transpose()?;
     if let Some(limits) = limits.flatten() {
         plan.wiring.bandwidth = extras::limits(&limits, &plan.wiring)?;
