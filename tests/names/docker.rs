@@ -163,6 +163,28 @@ fn behind_a_fence(bed: &Bed) {
     assert_eq!(said.matches(": NXDOMAIN").count(), 1, "{said}");
     assert_eq!(said.matches(": nothing").count(), 1, "{said}");
     assert!(!bed.was_asked("outside.example.fence"));
+    robbed(bed);
+}
+
+/// A container with NET_ADMIN may take away what leads its queries: it is back within seconds, and is reported once.
+#[track_caller]
+fn robbed(bed: &Bed) {
+    let inside = format!("nsenter --net={}", bed.netns("agent"));
+    let led =
+        format!("{inside} nft list chain inet spoke_names queries 2>/dev/null | grep -q dnat");
+    for _ in 0..2 {
+        bed.world().sh(&format!("{inside} nft delete table inet spoke_names"));
+        bed.world().sh(&format!("timeout 20 sh -c 'until {led}; do sleep 0.05; done'"));
+    }
+    assert_eq!(bed.ask("agent", "outside.example"), "NXDOMAIN");
+    // What is put back is not taken for another program's change.
+    let number = bed.world().sh(&format!("{inside} nft -a list tables | grep spoke_names"));
+    let says = format!("{SPOKE} events | grep -c 'container agent took away'");
+    assert_eq!(bed.world().sh(&says).trim(), "1");
+    bed.world().sh(&format!("{inside} nft flush chain inet spoke_names queries"));
+    bed.world().sh(&format!("timeout 20 sh -c 'until {led}; do sleep 0.05; done'"));
+    let after = bed.world().sh(&format!("{inside} nft -a list tables | grep spoke_names"));
+    assert_ne!(after, number, "the table was made anew");
 }
 
 /// While the daemon is stopped, queries behind a fence wait, and do not go past the host. Docker's server is asked

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use ::names::{Door, Gate, NameSource, ServedGateway, Server, Table};
+use ::host::event::{Event, What};
+use ::names::{Door, Gate, NameSource, Sandbox, ServedGateway, Server, Table};
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::NAMES_PORT;
 use linux::filter::{NameServer, keep_names, unload_names};
@@ -183,6 +184,16 @@ impl NameSource for Records<'_> {
 
     fn discard_rest(&mut self) {
         self.daemon.fd_store.discard_rest();
+    }
+
+    fn restored(&mut self, container: Option<&str>, sandbox: &Sandbox) {
+        let who = container.map_or_else(|| sandbox.path.display().to_string(), str::to_owned);
+        let message = format!(
+            "container {who} took away the rules of its own packet filter that lead its queries to Spoke; \
+             they were put back. Until then its names could leave this host: it has NET_ADMIN"
+        );
+        let event = Event::new(What::Healed, ::host::time::now(), message);
+        self.daemon.journal.report(&Event { container: container.map(str::to_owned), ..event });
     }
 
     fn failed(&mut self, doing: &str, error: &Error) {

@@ -36,7 +36,8 @@ pub use ruleset::{
     ensure, is_loaded, mend, reload, unload, unload_unowned, verify as verify_ruleset,
 };
 pub use sandbox_names::{
-    SANDBOX_SERVER, SandboxNames, lead as lead_sandbox, unlead as unlead_sandbox,
+    SANDBOX_SERVER, SandboxNames, lead as lead_sandbox, lead_again as lead_sandbox_again,
+    unlead as unlead_sandbox,
 };
 pub use shared::{Guard, forget_bridge, guard_bridge, make_internal, police};
 

@@ -61,6 +61,15 @@ pub trait Inside: Send + Sync {
     /// Whether the sandbox is still at its path.
     fn is_there(&self) -> bool;
 
+    /// Whether the sandbox is shut and its packet filter has changed since queries were led here. It takes no time.
+    fn is_changed(&self) -> bool;
+
+    /// Leads queries here again. Says whether what led them was gone.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    fn restore(&self) -> Result<bool>;
+
     /// Its sockets are closed afterwards. It takes no time where others follow ([`Leaving::Renewed`]).
     fn leave(&self, leaving: Leaving);
 }
@@ -95,6 +104,9 @@ struct Missing {
     next: Instant,
 }
 
+/// What is to be closed and what is to be tried to open now, and where queries may be led elsewhere.
+pub(crate) type Due = (Vec<Closed>, Vec<Sandbox>, Vec<(Sandbox, Arc<dyn Inside>)>);
+
 /// What is to be closed, where, and why.
 pub(crate) type Closed = (PathBuf, Arc<dyn Inside>, Leaving);
 
@@ -107,14 +119,17 @@ pub(crate) struct Sandboxes {
     renewed: BTreeMap<PathBuf, Arc<dyn Inside>>,
     missing: BTreeMap<Sandbox, Missing>,
     swept: Option<Instant>,
+    /// Those where something took away what led queries here, and that were reported.
+    robbed: BTreeSet<Sandbox>,
     /// The server ends.
     is_over: bool,
 }
 
 impl Sandboxes {
-    /// What is to be closed, and what is to be tried to open now.
-    pub(crate) fn due(&mut self, table: &Table, now: Instant) -> (Vec<Closed>, Vec<Sandbox>) {
+    /// What is to be done.
+    pub(crate) fn due(&mut self, table: &Table, now: Instant) -> Due {
         let mut closed = self.renew(table, now);
+        let mut changed = Vec::new();
         if self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
             self.swept = Some(now);
             for (sandbox, inside) in self.held.extract_if(.., |_, inside| !inside.is_there()) {
@@ -122,6 +137,9 @@ impl Sandboxes {
                 closed.push((sandbox.path.clone(), inside, Leaving::Renewed));
                 self.missing.insert(sandbox, Missing::new(now));
             }
+            let held = self.held.iter().filter(|(_, inside)| inside.is_changed());
+            changed.extend(held.map(|(sandbox, inside)| (sandbox.clone(), Arc::clone(inside))));
+            self.robbed.retain(|it| self.held.contains_key(it));
         }
         let due = self.missing.iter_mut().filter(|(_, missing)| missing.next <= now);
         let due = due.map(|(sandbox, missing)| {
@@ -129,7 +147,12 @@ impl Sandboxes {
             missing.next = now + if is_eager { SOON } else { SWEEP };
             sandbox.clone()
         });
-        (closed, due.collect())
+        (closed, due.collect(), changed)
+    }
+
+    /// What led queries was taken away in a sandbox. Says whether that is new.
+    pub(crate) fn is_first_theft(&mut self, sandbox: &Sandbox) -> bool {
+        self.held.contains_key(sandbox) && self.robbed.insert(sandbox.clone())
     }
 
     fn renew(&mut self, table: &Table, now: Instant) -> Vec<Closed> {

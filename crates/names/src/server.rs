@@ -29,7 +29,7 @@ use crate::listening::{At, Listening, Socket, name_of};
 use crate::opener::{Answer, Running};
 use crate::pending::{All, From};
 use crate::results::Results;
-use crate::sandbox::{Door, Sandboxes};
+use crate::sandbox::{Door, Sandbox, Sandboxes};
 use crate::table::{ServedGateway, Table};
 use crate::tcp::Shared;
 use crate::upstream::Host;
@@ -88,6 +88,9 @@ pub trait NameSource {
     /// What was left behind and is not taken by now is not needed.
     fn discard_rest(&mut self);
 
+    /// Reports a container that took away in its sandbox what leads its queries here. That is back.
+    fn restored(&mut self, container: Option<&str>, sandbox: &Sandbox);
+
     /// Reports what failed, and what is tried again.
     fn failed(&mut self, doing: &str, error: &Error);
 }
@@ -103,6 +106,8 @@ pub struct Counters {
     pub refused: AtomicU64,
     /// Sent to another server, which did not answer.
     pub failed: AtomicU64,
+    /// How often containers took away in their sandboxes what leads their queries here.
+    pub restored: AtomicU64,
 }
 
 impl Counters {

@@ -9,7 +9,7 @@ mod ways;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use model::{
@@ -303,6 +303,13 @@ impl Table {
             Sandbox { path: path.clone(), inode, is_shut }
         };
         all.into_iter().map(sandbox).collect()
+    }
+
+    /// The container in the sandbox at this path: what it is called, or else its id.
+    pub(crate) fn container_in(&self, path: &Path) -> Option<String> {
+        let is_in = |it: &&Entry| it.sandbox.as_ref().is_some_and(|(own, _)| own == path);
+        let entry = self.entries.values().find(is_in)?;
+        Some(if entry.name.is_empty() { entry.container.clone() } else { entry.name.clone() })
     }
 
     /// Whether only this host's servers may be asked for a network: it has a fence, or a way out of its own.

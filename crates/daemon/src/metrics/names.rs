@@ -29,6 +29,9 @@ impl Collector for Queries {
             let labels = [("result", result)];
             counter.encode(family.encode_family(&labels)?)?;
         }
-        Ok(())
+        let help = "How often containers took away what leads their queries to Spoke";
+        let encoder =
+            encoder.encode_descriptor("names_restored", help, None, MetricType::Counter)?;
+        ConstCounter::new(outcome(&self.0.restored)).encode(encoder)
     }
 }

@@ -6,13 +6,15 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::names::{Door, Inside, Leaving, Opened, Sandbox};
-use linux::filter::{SANDBOX_SERVER, SandboxNames, lead_sandbox, unlead_sandbox};
+use linux::filter::{
+    SANDBOX_SERVER, SandboxNames, lead_sandbox, lead_sandbox_again, unlead_sandbox,
+};
 use model::{Error, Kind, Result};
-use netlink::{Netns, Socket};
+use netlink::{Netns, Socket, nft};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::fd_store::{FdStore, PREFIX};
@@ -28,6 +30,27 @@ struct Entered {
     path: PathBuf,
     netns: Netns,
     mark: Option<u32>,
+    names: SandboxNames,
+    led: Mutex<Led>,
+}
+
+/// The packet filter of a sandbox, when queries were led from there.
+struct Led {
+    socket: Socket,
+    /// That of the rules which led them. What another program changes has a later one.
+    generation: u32,
+}
+
+impl Led {
+    /// `lead` leads them, and changes the rules once.
+    fn after<T>(
+        socket: &mut Socket,
+        lead: impl FnOnce(&mut Socket) -> Result<T>,
+    ) -> Result<(u32, T)> {
+        let before = nft::generation(socket)?;
+        let led = lead(socket)?;
+        Ok((before.wrapping_add(1), led))
+    }
 }
 
 /// Opens sockets in sandboxes, and leads to them what Docker's servers there are asked.
@@ -54,7 +77,8 @@ fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option<Opened>> {
     let left = stored.each_ref().map(|name| fd_store.take(name));
     let opened = open_and_lead(&sandbox.path, &netns, (left, mark));
     // What is kept holds the namespace: it is not kept where nothing is led to it.
-    let (udp, tcp) = opened.inspect_err(|_| stored.iter().for_each(|it| fd_store.discard(it)))?;
+    let (udp, tcp, names, led) =
+        opened.inspect_err(|_| stored.iter().for_each(|it| fd_store.discard(it)))?;
     for (name, socket) in stored.iter().zip([udp.as_fd(), tcp.as_fd()]) {
         fd_store.keep(name, socket);
     }
@@ -63,6 +87,8 @@ fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option<Opened>> {
         path: sandbox.path.clone(),
         netns,
         mark,
+        names,
+        led: Mutex::new(led),
     });
     Ok(Some(Opened { udp, tcp, inside }))
 }
@@ -72,11 +98,11 @@ fn open_and_lead(
     path: &Path,
     netns: &Netns,
     (left, mark): ([Option<OwnedFd>; 2], Option<u32>),
-) -> Result<(UdpSocket, TcpListener)> {
+) -> Result<(UdpSocket, TcpListener, SandboxNames, Led)> {
     let (udp, tcp, names) = netns.enter(|| open(path, left, mark))??;
     let mut socket = netns.enter(Socket::netfilter)??;
-    lead_sandbox(&mut socket, &names)?;
-    Ok((udp, tcp))
+    let (generation, ()) = Led::after(&mut socket, |socket| lead_sandbox(socket, &names))?;
+    Ok((udp, tcp, names, Led { socket, generation }))
 }
 
 /// The sockets of the daemon's life before, which are in that namespace, or new ones.
@@ -152,6 +178,22 @@ impl Inside for Entered {
 
     fn is_there(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|there| there.ino() == self.netns.inode())
+    }
+
+    fn is_changed(&self) -> bool {
+        // While it is put back the lock is held.
+        let Ok(mut led) = self.led.try_lock() else { return false };
+        let Led { socket, generation } = &mut *led;
+        self.mark.is_none() && nft::generation(socket).is_ok_and(|now| now != *generation)
+    }
+
+    fn restore(&self) -> Result<bool> {
+        let mut led = self.led.lock().unwrap_or_else(PoisonError::into_inner);
+        let Led { socket, generation } = &mut *led;
+        let lead = |socket: &mut Socket| lead_sandbox_again(socket, &self.names);
+        let (after, was_gone) = Led::after(socket, lead)?;
+        *generation = after;
+        Ok(was_gone)
     }
 
     fn leave(&self, leaving: Leaving) {

@@ -1,5 +1,6 @@
 //! Sockets in sandboxes: opened when their containers come, closed when they go.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,13 @@ const END: Duration = Duration::from_secs(2);
 impl Server<'_> {
     /// Closes what is in sandboxes no more, and has opened what is due.
     pub(super) fn enter_sandboxes(&mut self, now: Instant) {
-        let (closed, due) = {
+        let (closed, due, changed) = {
             let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
             self.sandboxes.due(&table, now)
         };
         closed.into_iter().for_each(|closed| self.leave(closed));
         due.into_iter().for_each(|sandbox| self.works.enter(sandbox));
+        changed.into_iter().for_each(|(sandbox, inside)| self.works.restore(sandbox, inside));
         for error in self.works.late(now) {
             self.book.failed("answering queries for names in a container", &error);
         }
@@ -48,6 +50,7 @@ impl Server<'_> {
         for done in self.works.take() {
             match done {
                 Done::Left(inside) => self.close(&inside),
+                Done::Restored(sandbox, restored) => self.restored(&sandbox, restored),
                 Done::Entered(sandbox, entered) => {
                     let opened = entered.and_then(|opened| match opened {
                         Some(opened) => self.serve_in(sandbox.clone(), opened),
@@ -60,6 +63,22 @@ impl Server<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts that what led queries was taken away in a sandbox, and reports it once.
+    fn restored(&mut self, sandbox: &Sandbox, restored: Result<bool>) {
+        match restored {
+            Ok(false) => {}
+            Ok(true) => {
+                self.counters.restored.fetch_add(1, Ordering::Relaxed);
+                if self.sandboxes.is_first_theft(sandbox) {
+                    let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
+                    let container = table.container_in(&sandbox.path);
+                    self.book.restored(container.as_deref(), sandbox);
+                }
+            }
+            Err(error) => self.book.failed("answering queries for names in a container", &error),
         }
     }
 

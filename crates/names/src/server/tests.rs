@@ -92,6 +92,14 @@ impl Inside for Entered {
         true
     }
 
+    fn is_changed(&self) -> bool {
+        false
+    }
+
+    fn restore(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     fn leave(&self, leaving: Leaving) {
         says(&self.0, format!("{leaving:?} {}", self.1));
     }
@@ -147,6 +155,8 @@ impl NameSource for Steps {
     }
 
     fn discard_rest(&mut self) {}
+
+    fn restored(&mut self, _: Option<&str>, _: &Sandbox) {}
 
     fn failed(&mut self, _: &str, _: &Error) {}
 }

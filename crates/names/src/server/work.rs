@@ -26,12 +26,14 @@ const STACK: usize = 512 << 10;
 #[derive(Clone)]
 enum Work {
     Enter(Sandbox),
+    Restore(Sandbox, Arc<dyn Inside>),
     Leave(Closed),
 }
 
 /// What has become of it.
 pub(super) enum Done {
     Entered(Sandbox, Result<Option<Opened>>),
+    Restored(Sandbox, Result<bool>),
     Left(Arc<dyn Inside>),
 }
 
@@ -55,6 +57,14 @@ impl Works {
         let path = sandbox.path.clone();
         if !self.is_busy(&path) {
             self.put(path, Work::Enter(sandbox));
+        }
+    }
+
+    /// Leads the queries of one here again, unless something is done there already.
+    pub(super) fn restore(&mut self, sandbox: Sandbox, inside: Arc<dyn Inside>) {
+        let path = sandbox.path.clone();
+        if !self.is_busy(&path) {
+            self.put(path, Work::Restore(sandbox, inside));
         }
     }
 
@@ -135,6 +145,7 @@ impl Work {
                 let entered = door.enter(&sandbox);
                 Done::Entered(sandbox, entered)
             }
+            Work::Restore(sandbox, inside) => Done::Restored(sandbox, inside.restore()),
             Work::Leave((_, inside, leaving)) => {
                 inside.leave(leaving);
                 Done::Left(inside)
@@ -145,6 +156,7 @@ impl Work {
     fn failed(self, error: Error) -> Done {
         match self {
             Work::Enter(sandbox) => Done::Entered(sandbox, Err(error)),
+            Work::Restore(sandbox, _) => Done::Restored(sandbox, Err(error)),
             Work::Leave((_, inside, _)) => Done::Left(inside),
         }
     }
