@@ -57,6 +57,14 @@ impl Inside for Container {
         true
     }
 
+    fn is_changed(&self) -> bool {
+        false
+    }
+
+    fn restore(&self) -> model::Result<bool> {
+        Ok(false)
+    }
+
     fn leave(&self, _: Leaving) {}
 }
 
