@@ -68,7 +68,7 @@ pub(super) const CLOSING: [&str; 8] = [
     "via",
 ];
 
-/// Refuses `null` where a field that is absent would leave containers open: whoever wrote it has not decided.
+/// Refuses `null` where a field that is absent would leave containers open: its author has not decided.
 pub(super) fn refuse_null(object: &Object<'_>, keys: &[&str]) -> Result<()> {
     match keys.iter().find_map(|key| object.null(key)) {
         None => Ok(()),
