@@ -65,8 +65,11 @@ impl<'a> Pass<'a> {
 
     /// Makes a pass, and says when the next one is due.
     pub(super) fn make(&mut self, peers: &mut [Peer]) -> Instant {
+        // An engine that is starting keeps a greeting waiting, which is no load and has no pause after it: until the
+        // next pass its containers have no names.
+        let states: Vec<State> = peers.iter_mut().map(|peer| peer.reach(self.report)).collect();
         let begin = Instant::now();
-        let outcome = self.attempt(peers).unwrap_or_else(|error| {
+        let outcome = self.attempt(peers, &states).unwrap_or_else(|error| {
             (self.report)(Notice::Failed(error));
             Outcome::Clean
         });
@@ -141,8 +144,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn attempt(&mut self, peers: &mut [Peer]) -> Result<Outcome> {
-        let states: Vec<State> = peers.iter_mut().map(|peer| peer.reach(self.report)).collect();
+    fn attempt(&mut self, peers: &mut [Peer], states: &[State]) -> Result<Outcome> {
         if states.contains(&State::Back) {
             self.watch.disturb(Instant::now());
         }

@@ -29,6 +29,8 @@ pub(crate) enum Answer {
     Drip,
     /// Never.
     Hang,
+    /// With this, so much later.
+    Late(Duration, Box<Answer>),
     /// With events.
     Events,
     /// With the first of these once, and with the second from then on.
@@ -183,7 +185,15 @@ fn answer(mut stream: UnixStream, state: &Shared) -> Option<()> {
     let mut locked = state.lock();
     locked.asked.push(path.clone());
     state.asked.notify_all();
-    let answer = locked.next(&path);
+    let answer = match locked.next(&path) {
+        Some(Answer::Late(pause, answer)) => {
+            drop(locked);
+            std::thread::sleep(pause);
+            locked = state.lock();
+            Some(*answer)
+        }
+        answer => answer,
+    };
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let whole = match answer {
         None => "HTTP/1.1 404 Not Found\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}".into(),
@@ -203,8 +213,8 @@ fn answer(mut stream: UnixStream, state: &Shared) -> Option<()> {
             locked.events.push(stream);
             return Some(());
         }
-        // None of those that come in turn is two answers itself.
-        Some(Answer::Hang | Answer::Then(_)) => return Some(()),
+        // None of those that come in turn, or late, does so itself.
+        Some(Answer::Hang | Answer::Then(_) | Answer::Late(..)) => return Some(()),
         Some(Answer::Drip) => {
             drop(locked);
             while stream.write_all(b"H").is_ok() {

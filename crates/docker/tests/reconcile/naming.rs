@@ -1,7 +1,7 @@
 //! How names of containers are learned from engines that answer late, or not.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use docker::reconcile::Notice;
 use serde_json::{Value, json};
@@ -145,6 +145,18 @@ fn an_engine_that_lists_no_containers_when_it_is_back_is_asked_again() {
     let sockets = std::slice::from_ref(&fake.socket);
     let _reconciling = Reconciling::begin(&world, sockets, Duration::from_secs(3600));
     fake.wait_in_all(&inspect_of("c1"), 1);
+}
+
+/// Its socket is there long before it answers.
+#[test]
+fn an_engine_that_was_starting_is_looked_at_as_soon_as_something_happens() {
+    let (world, fake) = scene();
+    let about = Answer::Length(r#"{"LiveRestoreEnabled":false}"#.into());
+    fake.answer("/info", Answer::Late(Duration::from_secs(1), Box::new(about)));
+    let _reconciling = watch(&world, &fake);
+    let begin = Instant::now();
+    names(&world, &fake);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 }
 
 /// Nothing is compared while one engine is silent: what the other one calls its networks is known all the same, from
