@@ -30,7 +30,7 @@ pub(crate) use self::behind::{forget_behind, reach_behind};
 pub use self::rules::{Arrival, Chains, Outcome};
 pub use self::shut::{SHUT, is_shut, open, shut};
 pub use self::table::{TABLE, is_kept, is_loaded, keep, unload};
-pub use self::ufw::{SETTINGS as UFW_SETTINGS, refuses_input};
+pub use self::ufw::{SETTINGS as UFW_SETTINGS, refuses_input, ufw_is_loaded};
 
 /// A firewall that is obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -400,6 +400,8 @@ fn the_old_iptables_lets_published_ports_pass() {
         linux.attach(&first).unwrap();
         one.serve(80);
         assert!(client.reaches("192.0.2.1", 8080));
+        // It would drop what other isolated networks send to the port.
+        assert!(!run("iptables-legacy -S").contains("ISOLATION"), "our own table isolates");
         run(&format!("iptables-legacy -F; iptables-legacy -X; {docker}"));
         assert!(!client.reaches("192.0.2.1", 8080));
         assert!(restored(&linux, &first));

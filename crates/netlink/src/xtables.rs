@@ -49,6 +49,24 @@ pub struct Xtables {
 /// [`model::Kind::Kernel`] if a table cannot be read, or is not as its header says;
 /// [`model::Kind::Denied`].
 pub fn read(family: Family) -> Result<Xtables> {
+    read_those(family, |_| true)
+}
+
+/// Whether the table `filter` of the old iptables may drop what is forwarded: by its policy or by a rule. No table is
+/// made by that.
+///
+/// # Errors
+/// As [`read`].
+pub fn judges_forwarded(family: Family) -> Result<bool> {
+    let filter = read_those(family, |name| name == "filter")?;
+    let drops = |chain: &AnyChain| {
+        chain.name == "FORWARD" && chain.hook.as_ref().is_some_and(|hook| hook.drops)
+    };
+    let has_rule = filter.rules.iter().any(|rule| rule.chain == "FORWARD");
+    Ok(has_rule || filter.chains.iter().any(drops))
+}
+
+fn read_those(family: Family, is_wanted: impl Fn(&str) -> bool) -> Result<Xtables> {
     let list = match family {
         Family::V4 => "ip_tables_names",
         Family::V6 => "ip6_tables_names",
@@ -56,7 +74,7 @@ pub fn read(family: Family) -> Result<Xtables> {
     let names = read_to_string(format!("/proc/thread-self/net/{list}")).unwrap_or_default();
     let mut all = Xtables::default();
     for (name, priorities) in TABLES {
-        if names.lines().any(|there| there == name) {
+        if is_wanted(name) && names.lines().any(|there| there == name) {
             let (info, entries) = table(family, name)?;
             let read = entry::read(family, name, &Info::of(&info, priorities), &entries);
             let damaged = || Error::new(model::Kind::Kernel, format!("table {name} of iptables"));

@@ -12,11 +12,10 @@ mod policy;
 mod rules;
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use model::{Error, Family, IfName, Result};
 use netlink::nft::{self, Chain, Hook, Policy, RulePosition, Shape, Table, Transaction, Verdict};
-use netlink::{Errno, Socket};
+use netlink::{Errno, Socket, xtables};
 
 use self::members::Members;
 pub(crate) use self::policy::forget_policy;
@@ -49,8 +48,8 @@ pub(crate) const CHAINS: [&str; 5] = [DOCKER_USER, FORWARD, OURS, SENT, DOCKER_I
 pub struct Forwarding {
     /// Families in which iptables does, and now accepts the containers' packets.
     pub accepted: Vec<Family>,
-    /// Families in which the old iptables, which netlink does not reach, has a filter table: the
-    /// caller has to execute it.
+    /// Families in which the old iptables, which netlink does not change, has a filter table that may drop what
+    /// is forwarded: the caller has to execute it.
     pub legacy: Vec<Family>,
     /// Whether anything was missing.
     pub changed: bool,
@@ -253,14 +252,12 @@ fn accepted(rule: &nft::Rule, way: &Shape) -> Option<String> {
     (first == way && rules::is_ours(rule)).then(|| name.trim_end_matches('\0').to_owned())
 }
 
-/// Families whose filter table the old iptables made.
+/// Families in which the old iptables may drop what is forwarded. One that lists its rules makes the table, which
+/// accepts all then.
 fn legacy() -> Vec<Family> {
-    let names = [(Family::V4, "ip_tables_names"), (Family::V6, "ip6_tables_names")];
-    let has_filter = |name: &str| {
-        let names = fs::read_to_string(format!("/proc/thread-self/net/{name}"));
-        names.is_ok_and(|names| names.lines().any(|table| table == "filter"))
-    };
-    names.into_iter().filter(|(_, name)| has_filter(name)).map(|(family, _)| family).collect()
+    // What cannot be read may drop everything.
+    let judges = |family: &Family| xtables::judges_forwarded(*family).unwrap_or(true);
+    [Family::V4, Family::V6].into_iter().filter(judges).collect()
 }
 
 /// What became of a change.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use netlink::Socket;
-use netlink::nft::{self, Family, Hook, Policy};
+use netlink::nft::{self, Family, Hook, Policy, Shape, Table};
+use netlink::{Socket, xtables};
 
 use super::option::{self, Line};
 use super::rules::{Chains, Outcome, Rule, Then};
@@ -63,6 +63,24 @@ pub fn refuses_input(socket: &mut Socket) -> model::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether its rules are in the kernel, by either iptables. After a flush of the packet filter `ufw status` goes on
+/// saying that it is active.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn ufw_is_loaded(socket: &mut Socket) -> model::Result<bool> {
+    const FIRST: &str = "ufw-before-input";
+    let table = Table { family: Family::Ipv4, name: "filter" };
+    let leads =
+        |rule: &nft::Rule| matches!(rule.shape.last(), Some(Shape::Jump(to)) if to == FIRST);
+    if nft::rules(socket, table, ENTRY)?.iter().any(leads) {
+        return Ok(true);
+    }
+    let old = xtables::read(model::Family::V4);
+    // What cannot be read may be there.
+    Ok(old.map_or(true, |old| old.chains.iter().any(|chain| chain.name == FIRST)))
 }
 
 #[derive(Debug, Default)]

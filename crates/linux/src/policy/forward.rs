@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use model::{Attachment, Backend, Firewall, IfName, Kind, Link, Passage, Result, Wiring};
+use model::{
+    Attachment, Backend, Family, Firewall, IfName, IngressPolicy, Kind, Link, Passage, Result,
+    Wiring,
+};
 
 use super::Policy;
 use super::expected::{behind, owner, switching};
@@ -69,7 +72,9 @@ impl Policy {
         if allowed.legacy.is_empty() {
             return Ok(changed);
         }
-        match in_old_tables(&in_iptables(attachment)) {
+        let mut old = in_iptables(attachment);
+        old.addresses.retain(|held| allowed.legacy.contains(&Family::of(&held.address)));
+        match in_old_tables(&old) {
             // A program that is not installed here made those rules (k3s, Docker in a container).
             // They need not drop anything; `spoke doctor` checks whether they do.
             Err(error) if error.kind() == Kind::Unsupported => Ok(changed),
@@ -85,7 +90,7 @@ const WAIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// The attachment as far as the old iptables must let its packets pass, which our table cannot make
-/// it do.
+/// it do. Our table isolates networks: the plugins' rules for that would drop what goes to published ports too.
 pub(super) fn in_iptables(attachment: &Attachment) -> Attachment {
     let bridge = attachment.wiring.link.as_ref().and_then(bridge_of);
     let passage = match attachment.wiring.let_by_route()[..] {
@@ -96,6 +101,7 @@ pub(super) fn in_iptables(attachment: &Attachment) -> Attachment {
     let firewall = attachment.wiring.firewall.clone().map(|part| Firewall {
         backend: Backend::Iptables,
         passage,
+        ingress: IngressPolicy::Open,
         bridge: part.bridge.clone().or(bridge),
         ..part
     });

@@ -251,9 +251,34 @@ fn what_does_not_come_to_our_rules_does_not_pass() {
 #[test]
 fn the_old_iptables_is_reported() {
     let space = Space::new();
+    let found = || {
+        let allow = || allow_forwarding(&mut space.socket(), &bridge(), Open::default(), &[]);
+        space.netns.enter(allow).unwrap().unwrap().legacy
+    };
+    space.run("iptables-legacy -S INPUT");
+    assert_eq!(found(), [], "it accepts everything");
     space.run("iptables-legacy -P FORWARD DROP");
-    let found = space
-        .netns
-        .enter(|| allow_forwarding(&mut space.socket(), &bridge(), Open::default(), &[]));
-    assert_eq!(found.unwrap().unwrap().legacy, [Family::V4]);
+    assert_eq!(found(), [Family::V4]);
+    space.run("iptables-legacy -P FORWARD ACCEPT; iptables-legacy -A FORWARD -s 192.0.2.1 -j DROP");
+    assert_eq!(found(), [Family::V4]);
+}
+
+#[test]
+fn ufw_is_loaded_where_its_rules_judge() {
+    for (program, flush) in [
+        ("iptables-nft", "nft flush ruleset"),
+        ("iptables-legacy", "iptables-legacy -F; iptables-legacy -X"),
+    ] {
+        let space = Space::new();
+        let is_loaded = || {
+            let asked = || crate::follow::ufw_is_loaded(&mut space.socket());
+            space.netns.enter(asked).unwrap().unwrap()
+        };
+        assert!(!is_loaded());
+        space
+            .run(&format!("{program} -N ufw-before-input; {program} -A INPUT -j ufw-before-input"));
+        assert!(is_loaded(), "{program}");
+        space.run(flush);
+        assert!(!is_loaded(), "{program}");
+    }
 }
