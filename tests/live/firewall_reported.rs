@@ -33,6 +33,7 @@ fn what_contradicts_or_is_away_is_reported() {
     wall.until_follows("8003 drop");
     let fix = explained_and_opened(&wall, &["8003", "8002"]);
     assert!(fix.starts_with("ufw prepend allow proto tcp from 192.0.2.2"), "{fix}");
+    rules_of_ufw_that_are_gone(&wall);
     let serve = a_contested_table_leaves_nothing_open(&wall, serve);
 
     wall.world.sh(FIREWALLD);
@@ -76,10 +77,26 @@ fn what_contradicts_or_is_away_is_reported() {
     serve.stop();
 }
 
+/// As after `nft flush ruleset`, of which ufw itself says nothing.
+fn rules_of_ufw_that_are_gone(wall: &Wall) {
+    assert_eq!(state_of(wall, "ufw"), "on");
+    wall.world.sh("nft delete table ip filter; nft delete table ip6 filter");
+    assert_eq!(state_of(wall, "ufw"), "away");
+    assert!(warnings(&wall.status()).contains("does not guard this host's own ports"));
+    let doctor = wall.try_spoke("doctor").stdout;
+    assert!(doctor.contains("ufw is away: ") && doctor.contains("fix: ufw reload"), "{doctor}");
+    wall.world.sh("ufw reload >/dev/null");
+    assert_eq!(state_of(wall, "ufw"), "on");
+}
+
 fn state(wall: &Wall) -> String {
+    state_of(wall, "firewalld")
+}
+
+fn state_of(wall: &Wall, name: &str) -> String {
     let status = wall.status();
     let all = status["firewalls"].as_array().unwrap();
-    let of = |it: &&Value| it["name"] == "firewalld";
+    let of = |it: &&Value| it["name"] == name;
     all.iter().find(of).map(|it| it["state"].as_str().unwrap().to_owned()).unwrap_or_default()
 }
 

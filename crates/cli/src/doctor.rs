@@ -60,6 +60,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
                 .without_fix(),
         ),
     }
+    checks.extend(super::firewall::lost(host_context).map(|(what, fix)| Check::warn(what, fix)));
     checks.extend(plugins::checks(host_context, &networks));
     checks.extend(switch::checks(&networks, &attachments));
     checks.extend(cluster::checks(host_context));

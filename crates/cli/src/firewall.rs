@@ -35,6 +35,13 @@ pub(super) fn run(
     }
 }
 
+/// A firewall that is to judge here and has no rules in the kernel, and what puts them back. Where that cannot be
+/// read, there is nothing to say.
+pub(super) fn lost(host_context: &HostContext) -> Option<(String, &'static str)> {
+    let kept = place(host_context).and_then(|place| place.kept()).ok()?;
+    state::lost(kept.as_ref(), &host_context.root, &mut Socket::netfilter().ok()?).ok()?
+}
+
 fn place(host_context: &HostContext) -> Result<Follow> {
     let state = host_context.store.last().ok_or_else(|| Error::bug("the book is nowhere"))?;
     let follow = Follow::new(state, &host_context.root);
@@ -160,6 +167,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let seen = state::all(kept.as_ref(), &host_context.root, &mut socket)?;
     let withdrawn = follow::is_shut(&mut socket)?;
     let follow = kept.map(|kept| kept.follow);
+    let outdated = state::outdated(&seen, follow, &mut socket)?;
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let mut published = ports::all(&records, &mapped);
     published.iter_mut().for_each(|port| titles.complete(port.named()));
@@ -172,7 +180,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
         withdrawn,
         otherwise: all_otherwise(&ports, &seen),
         is_mended: ports.iter().any(|it| it.port.is_ours() && !otherwise(it, &seen).is_empty()),
-        warnings: state::warnings(&seen, follow, withdrawn),
+        warnings: state::warnings(&seen, follow, withdrawn, outdated),
         firewalls: seen.iter().map(firewall_view).collect(),
         ports,
         routes: routes(&records, &titles),

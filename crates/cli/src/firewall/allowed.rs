@@ -118,7 +118,10 @@ fn range(first: IpAddr, last: IpAddr) -> String {
     }
 }
 
-/// All of them in one line.
+/// So many are shown in a line.
+const SHOWN: usize = 3;
+
+/// In one line: the first of them, and how many more there are; JSON has all.
 pub(super) fn text(sources: &[Source]) -> String {
     if sources.is_empty() {
         return "nowhere".to_owned();
@@ -127,7 +130,11 @@ pub(super) fn text(sources: &[Source]) -> String {
         Some(on) => format!("{} on {on}", source.from),
         None => source.from.clone(),
     };
-    sources.iter().map(one).collect::<Vec<_>>().join(", ")
+    let shown = sources.iter().take(SHOWN).map(one).collect::<Vec<_>>().join(", ");
+    match sources.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 fn number(address: IpAddr) -> u128 {
@@ -176,6 +183,8 @@ mod tests {
         let all = sources(&judgement, (6, 80), None);
         let shown: Vec<&str> = all.iter().map(|source| source.from.as_str()).collect();
         assert_eq!((shown.len(), shown[0], shown.last().copied()), (129, "10.0.0.2", Some(MORE)));
+        assert_eq!(text(&all), "10.0.0.2, 10.0.1.2, 10.0.2.2 and 126 more");
+        assert_eq!(text(&all[..2]), "10.0.0.2, 10.0.1.2");
         // Each of them is one address.
         assert!(shown[..128].iter().all(|from| from.parse::<IpAddr>().is_ok()), "{shown:?}");
     }

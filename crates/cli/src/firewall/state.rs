@@ -7,6 +7,9 @@ use linux::follow::{self, Followed, Judgement, State};
 use model::Result;
 use netlink::Socket;
 
+const UFW_FLUSHED: &str =
+    "it is on by its files, but its rules are not in the kernel: they were flushed; ufw reload";
+
 /// A firewall as it is now.
 pub(super) struct FirewallState {
     /// The judgement of the firewall; of one that is away, its last one.
@@ -47,13 +50,62 @@ pub(super) fn all(
 ) -> Result<Vec<FirewallState>> {
     let mut all = Vec::new();
     if follow::is_there(Followed::Ufw, root, socket)? {
-        all.push(FirewallState::of(follow::read(Followed::Ufw, root, socket)?));
+        all.push(ufw(root, socket)?);
     } else if kept.is_some_and(|kept| kept.follow == Followed::Ufw) {
         let why = "it is not here".to_owned();
         all.push(FirewallState::of(Judgement::unknown(Followed::Ufw, why)));
     }
     all.extend(firewalld(kept.filter(|kept| kept.follow == Followed::Firewalld), socket)?);
     Ok(all)
+}
+
+/// One that is on by its files judges nothing where its rules are gone.
+fn ufw(root: &Path, socket: &mut Socket) -> Result<FirewallState> {
+    let now = follow::read(Followed::Ufw, root, socket)?;
+    match now.state {
+        State::On if !follow::ufw_is_loaded(socket)? => {
+            Ok(FirewallState::other(now, "away", UFW_FLUSHED))
+        }
+        State::On | State::Off | State::Unknown(_) => Ok(FirewallState::of(now)),
+    }
+}
+
+/// What `spoke doctor` says of the firewall that is followed, and of ufw.
+pub(crate) fn lost(
+    kept: Option<&FollowRecord>,
+    root: &Path,
+    socket: &mut Socket,
+) -> Result<Option<(String, &'static str)>> {
+    if follow::is_there(Followed::Ufw, root, socket)? && ufw(root, socket)?.state == "away" {
+        let what = format!("ufw is away: {UFW_FLUSHED}");
+        return Ok(Some((what, "ufw reload")));
+    }
+    let kept = kept.filter(|kept| kept.follow == Followed::Firewalld);
+    let seen = if kept.is_some() { firewalld(kept, socket)? } else { None };
+    Ok(seen.filter(|seen| seen.state == "away").map(|seen| {
+        let why = seen.why.unwrap_or_default();
+        (
+            format!("firewalld, which published ports obey, is away: {why}"),
+            "systemctl restart firewalld",
+        )
+    }))
+}
+
+/// The followed one, where the kernel has other rules of it than it has now.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub(super) fn outdated(
+    seen: &[FirewallState],
+    follow: Option<Followed>,
+    socket: &mut Socket,
+) -> Result<Option<Followed>> {
+    let is_meant =
+        |it: &&FirewallState| follow == Some(it.judgement.by) && matches!(it.state, "on" | "off");
+    match seen.iter().find(is_meant) {
+        Some(it) if !follow::is_kept(socket, &it.judgement)? => Ok(follow),
+        Some(_) | None => Ok(None),
+    }
 }
 
 fn firewalld(kept: Option<&FollowRecord>, socket: &mut Socket) -> Result<Option<FirewallState>> {
@@ -96,8 +148,15 @@ pub(super) fn warnings(
     seen: &[FirewallState],
     follow: Option<Followed>,
     withdrawn: bool,
+    outdated: Option<Followed>,
 ) -> Vec<String> {
     let mut all = Vec::new();
+    if let Some(by) = outdated {
+        all.push(format!(
+            "published ports obey other rules than {by} has now: `spoke serve` is away, or has not read them yet; \
+             systemctl start spoke"
+        ));
+    }
     if withdrawn {
         let table = follow::TABLE;
         all.push(format!(
@@ -114,6 +173,11 @@ pub(super) fn warnings(
     }
     let away = seen.iter().find(|seen| seen.state == "away");
     match away.map(|seen| (seen.judgement.by, &seen.judgement.state)) {
+        Some((Followed::Ufw, State::On)) => {
+            let obey =
+                if follow == Some(Followed::Ufw) { "obey its files" } else { "do not follow it" };
+            all.push(format!("ufw does not guard this host's own ports; published ports {obey}"));
+        }
         Some((by, State::On)) if follow == Some(by) => {
             all.push(format!("published ports obey the rules that {by} had last"));
         }
