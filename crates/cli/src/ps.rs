@@ -36,8 +36,15 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
     let aliases = engine.records.aliases()?;
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let mut rows = rows(&records, network);
-    if let (Some((_, Err(error))), true) = (&meant, rows.is_empty()) {
-        return Err(Error::new(error.kind(), error.to_string()));
+    if let (Some((name, Err(error))), true) = (&meant, rows.is_empty()) {
+        let is_container = |it: &Attachment| it.container_name() == name.as_str();
+        return Err(match records.iter().any(is_container) {
+            true => Error::not_found(format!(
+                "{name} is a container, no network; `spoke inspect {name}` shows it, `spoke ps --filter name={name}` \
+                 lists it"
+            )),
+            false => Error::new(error.kind(), error.to_string()),
+        });
     }
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
     let mapped = Mapped::ask(&aliases, host_context);

@@ -6,12 +6,12 @@ use model::{Error, Protocol, Result};
 
 /// What `--help` says below the options.
 pub(crate) const HELP: &str =
-    "A and B are containers of any runtime (NAME, RUNTIME/NAME, the start of an \
-    id, an address), `host`, `outside` or any other address; B is also a name of a network with names. \
+    "FROM and TO are containers of any runtime (NAME, RUNTIME/NAME, the start of an \
+    id, an address), `host`, `outside` or any other address; TO is also a name of a network with names. \
     The way there and back is followed in the kernel and the book: nothing is executed, changed or \
     sent, but for --probe.
 
-Exits with 0 where A reaches B, 1 where it does not, 3 where no container is called A, 4 where a name means \
+Exits with 0 where FROM reaches TO, 1 where it does not, 3 where no container is called FROM, 4 where a name means \
     several, 5 where a hop cannot be judged.
 
 Examples:

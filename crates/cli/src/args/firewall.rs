@@ -1,5 +1,6 @@
 //! The arguments of `spoke firewall`.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use linux::follow::Followed;
 use model::Result;
@@ -33,7 +34,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct FollowArgs {
     /// ufw, firewalld, or none
-    #[arg(value_parser = followed)]
+    #[arg(value_parser = PossibleValuesParser::new(["ufw", "firewalld", "none"]).try_map(|text| followed(&text)))]
     pub(crate) firewall: Choice,
 }
 

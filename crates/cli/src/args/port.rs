@@ -46,7 +46,7 @@ Examples:
         after_help = "FROM says who reaches a port: any (every host that reaches this host's address), lan (the subnets that \
         the host is connected to), or local (this host). BY says who published it: the container's runtime, or \
         `spoke port add`. STATE is published, or waiting: the port was added, and comes back with the container, \
-        once the port is free.
+        once the port is free. `spoke ports` is its former name.
 
 Examples:
   spoke port ls

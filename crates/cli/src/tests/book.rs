@@ -204,3 +204,19 @@ fn an_address_of_several_tenants_is_released_in_one() {
     // One is left, and is meant.
     host.spoke("ipam release 10.0.0.7");
 }
+
+#[test]
+fn a_container_is_told_from_a_network() {
+    let host = network();
+    let (code, _, error) = host.try_spoke(&["ps", "web"]);
+    assert_eq!(code, 3);
+    assert!(error.contains("web is a container, no network; `spoke inspect web`"), "{error}");
+    let (_, _, error) = host.try_spoke(&["ps", "nothing"]);
+    assert!(error.contains("no network nothing"), "{error}");
+}
+
+#[test]
+fn what_a_firewall_may_be_is_completed() {
+    let host = network();
+    assert!(host.spoke("completion bash").contains("ufw firewalld none"));
+}
