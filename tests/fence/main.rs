@@ -1,6 +1,7 @@
 //! The fence of a network: what gets out, and what does not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod answers;
 mod bed;
 mod escapes;
 mod flow;

@@ -19,7 +19,7 @@ use crate::policy::{OwnTable, Policy};
 use crate::strays::{self, KernelObjects};
 use crate::{
     device, external, gateway, mtu, network as shares, parts, plan, presence, probe, rate, sandbox,
-    shared, tuning, verify, vlan_gateway,
+    shared, sources, tuning, verify, vlan_gateway,
 };
 
 /// The kernel of this host, in the network namespace of the calling thread. A thread has its own.
@@ -102,7 +102,8 @@ impl Driver for Linux {
         self.policy.hold_to_way(&attachment.id.network, &attachment.wiring)?;
         match attachment.wiring.link {
             Some(_) => {
-                link::connect(attachment, sandbox::entered(attachment)?.as_ref(), &self.lock)
+                link::connect(attachment, sandbox::entered(attachment)?.as_ref(), &self.lock)?;
+                sources::settle_for(&attachment.wiring)
             }
             None => Ok(()),
         }
@@ -233,6 +234,10 @@ impl Driver for Linux {
         self.policy.refuse_own(attachment)
     }
 
+    fn shut_neighbours(&self, now: &Attachment, neighbours: &[Attachment]) -> Result<()> {
+        self.policy.shut_neighbours(now, neighbours)
+    }
+
     fn fence(&self, now: &Attachment) -> Result<()> {
         self.policy.change_own(now)
     }
@@ -278,6 +283,7 @@ impl Driver for Linux {
         shared::with_lock(&self.lock, &link.kind, || {
             shares::raise(network, &link.kind, &self.lock)
         })?;
+        sources::settle_for(&network.wiring)?;
         let firewall = network.wiring.firewall.as_ref();
         let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
         match &link.kind {
@@ -400,6 +406,7 @@ impl Linux {
             }
             (None, _, _) => unlinked(attachment),
         };
+        sources::settle_for(&attachment.wiring)?;
         self.policy.install(attachment)?;
         let named = external::as_attached(attachment, &attached);
         if let (Some(tuning), Some(sandbox)) = (&named.wiring.tuning, &sandbox) {

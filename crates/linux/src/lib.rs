@@ -37,6 +37,7 @@ pub mod resolved;
 mod sandbox;
 mod shared;
 mod source_routing;
+mod sources;
 mod strays;
 mod subnets;
 mod tag;

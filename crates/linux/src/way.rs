@@ -18,12 +18,13 @@ use std::net::IpAddr;
 
 use engine::port::Still;
 use model::{Error, Family, IfName, IpNet, Network, NetworkName, Result, Via, Wiring, way_table};
-use netlink::{At, Socket, conntrack};
+use netlink::{At, Link, Socket, conntrack};
 
 pub use candidate::Candidate;
 pub use hop::{Hop, Hops, Peer};
 
 use crate::filter::via;
+use crate::sources;
 use routes::{Connected, Routed};
 
 /// Answers are routed as the host routes.
@@ -180,6 +181,7 @@ pub fn hold(
         )));
     }
     changed |= routes::lead(&mut route, way)?;
+    sources::settle(&way.bridge)?;
     let routed = routes::keep(&mut route, way, &hops, &connected.ours)?;
     changed |= routed != Routed::Kept;
     let is_whole = routed != Routed::Partly;
@@ -238,6 +240,22 @@ pub fn is_kept(filter: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
         && routes::is_kept(&mut route, way, hops)?)
 }
 
+/// The subnets whose packets a bridge may pass up to this host if it is led: those of its containers, and of other
+/// bridges of this host that its containers may be at, too. `None` where no rule leads it, or a container on it
+/// forwards for others.
+pub(crate) fn sources(route: &mut Socket, bridge: &Link) -> Result<Option<Vec<IpNet>>> {
+    let is_led = routes::led(route)?.contains(&bridge.name);
+    if !is_led || via::relays(&mut Socket::netfilter()?, &bridge.name)? {
+        return Ok(None);
+    }
+    routes::behind(route, bridge, true).map(Some)
+}
+
+/// The subnets that are reached by a bridge.
+pub(crate) fn own_sources(route: &mut Socket, bridge: &Link) -> Result<Vec<IpNet>> {
+    routes::behind(route, bridge, false)
+}
+
 /// Removes everything of a bridge that is gone, or whose network has no way of its own any more. What is
 /// gone is no error.
 ///
@@ -260,6 +278,7 @@ pub fn forget_while(filter: &mut Socket, bridge: &IfName, still: Still<'_>) -> R
     // What holds goes last: until then nothing leaves, and flows by the former way end. Another process may have
     // removed the rules just now.
     routes::forget(&mut route, bridge)?;
+    sources::settle(bridge)?;
     if via::holds(filter, bridge)? {
         end_flows(filter, &mut route, bridge)?;
     }

@@ -39,6 +39,7 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         rule::read_way(message).is_some(),
         traffic::read_discipline(message).is_some(),
         traffic::read_redirection(message).is_some(),
+        traffic::read_sources(message).is_some(),
         vrf::read(message).is_some(),
         !bridge_vlan::read(message).is_empty(),
         Failure::read(message, batch, 0).is_some_and(|failure| !failure.to_string().is_empty()),

@@ -3,8 +3,13 @@
 //! A link limits only what it sends. What it receives is redirected to an intermediate device
 //! (`ifb`), which sends it on.
 
+mod sources;
+
 use model::{IfName, Mac, Result};
 use rustix::io::Errno;
+
+pub(crate) use sources::read as read_sources;
+pub use sources::SourceFilter;
 
 use crate::Socket;
 use crate::link::{self, iff, ifla};
@@ -15,6 +20,7 @@ mod kind {
     pub(super) const DELETE_QDISC: u16 = 37;
     pub(super) const GET_QDISC: u16 = 38;
     pub(super) const NEW_FILTER: u16 = 44;
+    pub(super) const DELETE_FILTER: u16 = 45;
     pub(super) const GET_FILTER: u16 = 46;
 }
 
@@ -298,7 +304,7 @@ mod tests {
             payload in proptest::collection::vec(any::<u8>(), 0..256),
         ) {
             let message = Message { kind, flags: 0, sequence: 0, payload: &payload };
-            let _ = (read_discipline(&message), read_redirection(&message));
+            let _ = (read_discipline(&message), read_redirection(&message), read_sources(&message));
         }
     }
 }

@@ -100,6 +100,8 @@ impl Fences {
                 Err(error) => failures.push(error),
             }
         }
+        let strict = self.strict(&PRESENT);
+        failures.extend(strict.iter().filter_map(|bridge| fence::settle_sources(bridge).err()));
         let had_strays = daemon.fence.remove_strays(socket)?;
         self.is_damaged |= had_strays;
         if is_kept && !had_strays && !self.is_failing {

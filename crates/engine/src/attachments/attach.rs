@@ -63,6 +63,7 @@ impl Attachments<'_> {
             self.driver.detach(&old)?;
         }
         let read = &mut started.read;
+        self.links.shut_neighbours(&read.value)?;
         self.reach(request, read)?;
         let is_started = self.probe(request, read)?
             || read.value.ipam.asks_over_link()

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use model::{Attachment, Error, Layer, Network, Publisher, Result, Stage, Wiring};
 
 use crate::Links;
+use crate::port::Prefix;
 use crate::records::book::passable;
 
 /// How often another process may change the network first.
@@ -31,6 +32,28 @@ impl Links<'_> {
             self.renew_fence(now.to_mut())?;
         }
         self.driver.restore(&now)
+    }
+
+    /// Shuts the neighbours of a container that is about to be strict, as far as another program took their rules away
+    /// and no daemon has put them back.
+    pub(crate) fn shut_neighbours(&self, now: &Attachment) -> Result<()> {
+        if !now.wiring.own_fence.as_ref().is_some_and(|fence| fence.strict) {
+            return Ok(());
+        }
+        let bridge = |of: &Attachment| {
+            let kind = of.wiring.link.as_ref().map(|link| &link.kind);
+            kind.and_then(|kind| kind.bridge()).map(|bridge| bridge.name.clone())
+        };
+        let mut neighbours = Vec::new();
+        for read in self.records.attachments_in(&Prefix::Attachments)? {
+            let mut other = *read.value;
+            let is_beside = other.id != now.id && other.layer == Layer::Link;
+            if is_beside && other.fence().is_some() && bridge(&other) == bridge(now) {
+                self.renew_fence(&mut other)?;
+                neighbours.push(other);
+            }
+        }
+        self.driver.shut_neighbours(now, &neighbours)
     }
 
     /// Makes the rules and the way of now hold where they were changed while the attachment was made, which made

@@ -263,6 +263,13 @@ pub trait Driver: HostDataplane {
         Ok(())
     }
 
+    /// Before a container has strict rules of its own: puts the rules back that neighbours behind its bridge have lost,
+    /// with nothing allowed, and the checks of what they send. Its rules let packets of the whole bridge be routed.
+    fn shut_neighbours(&self, now: &Attachment, neighbours: &[Attachment]) -> Result<()> {
+        let (_, _) = (now, neighbours);
+        Ok(())
+    }
+
     /// Has the rules hold that the wiring of an attached container has alone now, or its network's, whatever
     /// held before.
     fn fence(&self, now: &Attachment) -> Result<()> {

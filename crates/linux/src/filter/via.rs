@@ -43,6 +43,12 @@ pub(crate) fn holds(socket: &mut Socket, bridge: &IfName) -> Result<bool> {
     Ok(!nft::find(socket, TABLE, &[(LED.name, &own)])?.is_empty())
 }
 
+/// Whether a container on the bridge is said to forward for another network.
+pub(crate) fn relays(socket: &mut Socket, bridge: &IfName) -> Result<bool> {
+    let own = Element::of(Tuple::new().interface(bridge));
+    Ok(!nft::find(socket, TABLE, &[(RELAYS.name, &own)])?.is_empty())
+}
+
 /// The bridges whose packets are held.
 pub(crate) fn held(socket: &mut Socket) -> Result<Vec<IfName>> {
     let led = nft::elements(socket, TABLE, LED.name)?;

@@ -5,7 +5,7 @@ use netlink::{At, Socket};
 
 use super::expected::sender;
 use super::{Policy, or_nothing};
-use crate::filter::fence::{self, Fenced, Own};
+use crate::filter::fence::{self, BoundPort, Fenced, Own};
 use crate::filter::spoof::{self, Sender};
 use crate::identity::{GROUP, Identity};
 
@@ -149,6 +149,34 @@ impl Policy {
         let is_shut =
             self.with_calm(|socket| fence::shut_lost(socket, std::slice::from_ref(&own)))?;
         Ok(closed || is_shut)
+    }
+
+    /// Shuts those whose rules are lost, and has their ports checked, before a strict container lets packets of its bridge
+    /// be marked. Where that is strict already only the daemon does.
+    pub(crate) fn shut_neighbours(
+        &self,
+        now: &Attachment,
+        neighbours: &[Attachment],
+    ) -> Result<()> {
+        let Some(own) = Own::of(now)? else { return Ok(()) };
+        if neighbours.is_empty() || fence::strict_bridges()?.contains(&own.bridge) {
+            return Ok(());
+        }
+        for neighbour in neighbours {
+            self.refence(neighbour)?;
+            let port = BoundPort::of(neighbour)?;
+            if port.map_or(Ok(false), |port| port.is_there())? {
+                self.bind_again(neighbour)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bind_again(&self, attachment: &Attachment) -> Result<()> {
+        match sender(attachment)?.filter(Sender::is_bound) {
+            Some(sender) => self.with(|socket| spoof::restore(socket, &sender)).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Closes what names opened for the container.

@@ -104,6 +104,7 @@ impl Attachments<'_> {
                 }
             };
             if let Outcome::Done(_) = self.store.commit(&txn)? {
+                self.links.shut_neighbours(&now)?;
                 self.driver.fence(&now)?;
                 return Ok(Some(*now));
             }

@@ -17,6 +17,7 @@ use super::{ATTEMPTS, Fenced, Own, calmly};
 use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof::{self, Sender};
 use crate::policy::sender;
+use crate::sources;
 
 /// The port of a container that has rules, or whose network has: by it the container sends from its own addresses
 /// only, for which these rules hold.
@@ -257,11 +258,11 @@ fn change(bridge: &IfName, is_strict: bool) -> Result<()> {
             (true, true) | (false, false) => {}
         }
     }
-    if batch.count() == 0 {
-        return Ok(());
+    if batch.count() > 0 {
+        let outcome = socket.send(&mut batch)?;
+        outcome.except(Errno::EXIST).except(Errno::NOENT).into_result()?;
     }
-    let outcome = socket.send(&mut batch)?;
-    outcome.except(Errno::EXIST).except(Errno::NOENT).into_result()
+    sources::settle(bridge)
 }
 
 #[cfg(test)]
