@@ -71,12 +71,17 @@ fn a_flush_has_the_host_answer_nobody_for_a_strict_network() {
         ("", TO_TIGHT, TO_LOOSE, ["10.81.3.1", "10.81.1.1"]),
         ("6", TO_TIGHT_SIX, TO_LOOSE_SIX, ["fd81:3::1", "fd81:1::1"]),
     ] {
-        for target in [gateways[0], if name.is_empty() { "203.0.113.254" } else { "2001:db8:113::254" }] {
+        for target in
+            [gateways[0], if name.is_empty() { "203.0.113.254" } else { "2001:db8:113::254" }]
+        {
             forge(&bed, "tight", tight, target);
         }
         // What came behind it is there: so is what came before.
         forge(&bed, "loose", loose, gateways[1]);
-        until(&bed.world, &format!("! {} | grep -q 'packets 0 '", counter(&format!("loose{name}"))));
+        until(
+            &bed.world,
+            &format!("! {} | grep -q 'packets 0 '", counter(&format!("loose{name}"))),
+        );
         let seen = bed.world.sh(&counter(&format!("tight{name}")));
         assert!(seen.contains("packets 0 "), "{seen}");
     }

@@ -8,8 +8,8 @@ mod sources;
 use model::{IfName, Mac, Result};
 use rustix::io::Errno;
 
-pub(crate) use sources::read as read_sources;
 pub use sources::SourceFilter;
+pub(crate) use sources::read as read_sources;
 
 use crate::Socket;
 use crate::link::{self, iff, ifla};

@@ -21,6 +21,7 @@ use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use std::net::IpAddr;
 use std::time::Duration;
 
+pub use crate::sources::settle as settle_sources;
 pub(crate) use calm::calmly;
 pub use checked::Checked;
 pub use opened::{
@@ -36,7 +37,6 @@ pub(super) use rules::{from_none, of_link_or_unspecified, of_unknown_option};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
-pub use crate::sources::settle as settle_sources;
 pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
 
 use super::ruleset::{is_raced, settled};

@@ -176,12 +176,14 @@ pub(super) fn behind(socket: &mut Socket, bridge: &Link, of_others: bool) -> Res
         true => socket.links(Links { kind: Some("bridge"), master: None })?,
         false => vec![bridge.clone()],
     };
-    let ports = if of_others { socket.links(Links { kind: None, master: None })? } else { Vec::new() };
+    let ports =
+        if of_others { socket.links(Links { kind: None, master: None })? } else { Vec::new() };
     let is_behind = |link: &Link, route: &Route| {
         let is_other = route.dst.prefix_len() > 0 && route.gateway.is_none();
         link.index == bridge.index || is_other && is_closed(link, &ports)
     };
-    let mut all: Vec<IpNet> = socket.addresses(Some(bridge.index))?.iter().map(|it| it.address.trunc()).collect();
+    let mut all: Vec<IpNet> =
+        socket.addresses(Some(bridge.index))?.iter().map(|it| it.address.trunc()).collect();
     for family in families() {
         for route in socket.routes(Routes { family, table: Some(MAIN), link: None })? {
             let link = links.iter().find(|link| Some(link.index) == route.link);
