@@ -211,4 +211,27 @@ mod tests {
         assert_eq!(SourceFilter::of(&[a, b]), SourceFilter::of(&[b, a, b]));
         assert_ne!(SourceFilter::of(&[a, b]), SourceFilter::of(&[b]));
     }
+
+    /// As tc(8) writes it: the kernel has been seen to drop by it what it should.
+    #[test]
+    fn the_program_is_this() {
+        let program = "\
+            32 0 0 4294963248,21 4 0 0,32 0 0 4294963244,84 0 0 4095,21 1 0 0,6 0 0 4294967295,\
+            32 0 0 4294963200,21 0 1 2048,5 0 0 6,21 0 1 34525,5 0 0 13,21 1 0 33024,\
+            21 0 1 34984,6 0 0 2,6 0 0 4294967295,32 0 0 26,84 0 0 4294967295,21 0 1 0,\
+            6 0 0 4294967295,32 0 0 26,84 0 0 4294967040,21 0 1 167837696,6 0 0 4294967295,\
+            6 0 0 2,32 0 0 22,84 0 0 4294967295,21 0 10 0,32 0 0 26,84 0 0 4294967295,21 0 7 0,\
+            32 0 0 30,84 0 0 4294967295,21 0 4 0,32 0 0 34,84 0 0 4294967295,21 0 1 0,\
+            6 0 0 4294967295,32 0 0 22,84 0 0 4290772992,21 0 1 4269801472,6 0 0 4294967295,\
+            32 0 0 22,84 0 0 4294967295,21 0 4 4244701184,32 0 0 26,84 0 0 4294967295,21 0 1 0,\
+            6 0 0 4294967295,6 0 0 2";
+        let nets = ["10.1.0.0/24", "fd01::/64"].map(|net| net.parse().unwrap());
+        let SourceFilter(bytes) = SourceFilter::of(&nets);
+        let expected = program.split(',').flat_map(|row| {
+            let numbers: Vec<u32> = row.trim().split(' ').map(|it| it.parse().unwrap()).collect();
+            let short = |place: usize| u8::try_from(numbers[place]).unwrap();
+            octets((u16::from(short(0)), short(1), short(2), numbers[3]))
+        });
+        assert_eq!(bytes, expected.collect::<Vec<u8>>());
+    }
 }
