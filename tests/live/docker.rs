@@ -135,14 +135,12 @@ fn of_docker() {
     docker.until("! tc qdisc show | grep -q 7Mbit");
     assert_eq!(docker.page(8080), "api");
     // Settings of a network that Docker made: it tells of it once, and restarts change nothing.
-    let mtu =
-        |name: &str| docker.engine.docker(&format!("exec {name} cat /sys/class/net/eth0/mtu"));
+    let read = |name: &str| format!("exec {name} cat /sys/class/net/eth0/mtu");
+    let mtu = |name: &str| docker.engine.docker(&read(name));
     docker.until(&format!("{SPOKE} network inspect front >/dev/null 2>&1"));
     let changed = docker.try_spoke("network set front --mtu 1400 --publish local");
-    assert!(
-        changed.status == 0 && changed.stderr.contains("docker network inspect"),
-        "{changed:?}"
-    );
+    assert_eq!(changed.status, 0, "{changed:?}");
+    assert!(changed.stderr.contains("docker network inspect"), "{changed:?}");
     assert_eq!((mtu("web").trim(), mtu("api").trim()), ("1400", "1400"));
     docker.no_page(8080);
     docker.engine.docker("restart -t 0 web");

@@ -5,8 +5,8 @@ mod elsewhere;
 mod ends;
 mod names;
 mod probe;
-mod unattached;
 pub(super) mod show;
+mod unattached;
 
 use explain::{Follows, Hop, Netlink, Report, Status, Trip, Verdict, walk};
 use host::follow::Follow;

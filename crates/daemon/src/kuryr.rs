@@ -48,7 +48,7 @@ impl Listeners {
     }
 
     fn open_kuryr_tls(&mut self, tcp: &TcpConfig, inherited: &mut Inherited) -> Result<()> {
-        let tls = spec::tls(tcp)?;
+        let tls = docker_tcp::tls(tcp)?;
         self.kuryr.push(Listener::Tls(bind_tcp(inherited, tcp.listen)?, tls));
         let spec = tcp.spec.as_ref().map(|spec| Spec::write(spec, tcp)).transpose()?;
         self.specs.extend(spec);

@@ -404,7 +404,7 @@ impl Linux {
             (Some(_), None, Handoff::Finish) => {
                 return Err(Error::invalid(format!("{} has no network namespace", attachment.id)));
             }
-            (None, _, _) => unlinked(attachment),
+            (None, _, _) => link::unlinked(attachment),
         };
         sources::settle_for(&attachment.wiring)?;
         self.policy.install(attachment)?;
@@ -493,15 +493,4 @@ impl Drop for Linux {
 /// Whether an interface of Spoke's exists: the guard of the loopback also protects those without elements.
 fn has_links(socket: &mut Socket) -> Result<bool> {
     Ok(socket.links(Links::default())?.iter().any(|link| link.group == GROUP))
-}
-
-/// The result of a layer without a link of its own is its request.
-fn unlinked(attachment: &Attachment) -> Attached {
-    Attached {
-        interfaces: Vec::new(),
-        addresses: attachment.addresses.clone(),
-        routes: attachment.routes.clone(),
-        dns: attachment.resolves_with(),
-        ..Attached::default()
-    }
 }

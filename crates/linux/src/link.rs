@@ -246,3 +246,14 @@ fn forget_routes(attachment: &Attachment, kind: &LinkKind) -> Result<()> {
     }
     socket.send(&mut batch)?.except(Errno::SRCH).into_result()
 }
+
+/// The result of a layer without a link of its own is its request.
+pub(crate) fn unlinked(attachment: &Attachment) -> Attached {
+    Attached {
+        interfaces: Vec::new(),
+        addresses: attachment.addresses.clone(),
+        routes: attachment.routes.clone(),
+        dns: attachment.resolves_with(),
+        ..Attached::default()
+    }
+}

@@ -68,7 +68,7 @@ impl Texts<'_> {
                     if is_there && option.is_needed_in_full() {
                         let why = "the value is empty; without it packets could go everywhere: leave out \
                                    the option where that is meant";
-                        return Err(self.wrong(name, "", &why));
+                        return Err(self.wrong(name, "", why));
                     }
                     continue;
                 };

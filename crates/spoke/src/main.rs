@@ -20,7 +20,7 @@ use engine::port::Prefix;
 use host::dataplane::Opened;
 use host::host_context::{self, HostContext};
 use host::views::Views;
-use host::{cloud, engines, facts, standard, time};
+use host::{cloud, engines, exit, facts, time};
 use linux::Life;
 use model::{Error, Kind, Result};
 use neutron::Neutron;
@@ -70,7 +70,7 @@ fn command(args: Vec<OsString>) -> u8 {
         Ok(config) => config,
         Err(error) => {
             let _ = writeln!(err, "spoke: {}", cli::sentence(&error));
-            return standard::exit_code(error.kind());
+            return exit::exit_code(error.kind());
         }
     };
     let (opened, asked) = (OnceCell::new(), Opened::new(Life::Short));

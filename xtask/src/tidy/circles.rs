@@ -14,7 +14,7 @@ const CIRCLES: [(&str, usize); 12] = [
     ("conformance", 5),
     ("explain", 2),
     ("image", 2),
-    ("linux", 7),
+    ("linux", 8),
     ("names", 7),
     ("neutron", 8),
     ("overlay", 2),

@@ -70,7 +70,7 @@ impl<'a> Names<'a> {
         Ok((found, vec![Hop::ok(HOP, format!("'{shown}' is {address}"))]))
     }
 
-    /// A name that leads to nobody who can be looked at.
+    /// A name that leads to nothing that can be looked at.
     pub(super) fn lost(hop: Hop) -> (ResolvedEnd, Vec<Hop>) {
         (ResolvedEnd { end: End::Outside, address: None, is_lost: true }, vec![hop])
     }

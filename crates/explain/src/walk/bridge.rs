@@ -247,7 +247,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Two ports that exchange nothing: their network is made so, or somebody set it.
+    /// Two ports that exchange nothing: their network is made so, or an operator set it.
     fn isolated(&mut self, (from, bridge, to): (&Link, &Link, &Link)) -> super::Stop {
         let what =
             format!("{} and {} are isolated ports of bridge {}", from.name, to.name, bridge.name);
