@@ -209,6 +209,10 @@ impl Driver for Dataplane {
         self.linux.refuse_fence(attachment)
     }
 
+    fn shut_neighbours(&self, now: &Attachment, neighbours: &[Attachment]) -> Result<()> {
+        self.linux.shut_neighbours(now, neighbours)
+    }
+
     fn fence(&self, now: &Attachment) -> Result<()> {
         self.linux.fence(now)
     }

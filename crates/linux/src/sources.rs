@@ -3,29 +3,53 @@
 //! all that it sends: no rule about the bridge holds for them. While the packet filter is there it drops such packets;
 //! this filter is of traffic control, which a flush leaves there.
 //!
-//! Which bridges have it follows from the rules of routing: those of strict bridges, and those that are led. So it is
-//! settled again whenever these have changed, and goes with the bridge.
+//! The bridges of networks that are strict or led have it, unless a container there forwards for another network. Any subnet
+//! inside this host may be a source: a container may be on several networks, and what is sent to it goes nowhere else. So a
+//! bridge that is strict for one container only has none: its neighbours may be routers. It is settled again whenever the
+//! rules of routing have changed, and goes with the bridge.
 
-use model::{IfName, IpNet, Result, Wiring};
+use model::{IfName, Result, Wiring};
 use netlink::traffic::SourceFilter;
 use netlink::wire::Batch;
 use netlink::{At, Errno, Link, Socket};
 
 use crate::filter::fence;
-use crate::way;
+use crate::way::{self, Sources};
+
+/// What makes a bridge strict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrictBy {
+    /// The rules of its network.
+    Network,
+    /// The rules of single containers alone, or nothing.
+    Others,
+    /// The caller does not know: the filter of a strict bridge stays as it is.
+    Unknown,
+}
 
 /// Makes the filter of a bridge what it should be, or takes it away. On a kernel without such filters (`cls_bpf`) there is
 /// none.
 ///
 /// # Errors
 /// Where the kernel cannot be asked, or the process may not change it.
-pub fn settle(bridge: &IfName) -> Result<()> {
+pub fn settle(bridge: &IfName, strict: StrictBy) -> Result<()> {
     let mut socket = Socket::route()?;
     let Some(link) = socket.link(At::Name(bridge))? else { return Ok(()) };
-    match wanted(&mut socket, &link)? {
-        Some(subnets) => filter(&mut socket, &link, &SourceFilter::of(&subnets)),
-        None => unfilter(&mut socket, &link),
+    let way = way::sources(&mut socket, &link)?;
+    let is_strict = || Ok::<_, model::Error>(fence::strict_bridges()?.contains(&link.name));
+    let is_filtered = match (way, strict) {
+        (Sources::OfAnybody, _) => false,
+        (Sources::Inside, _) => true,
+        (Sources::Undecided, StrictBy::Others) => false,
+        (Sources::Undecided, StrictBy::Network) => is_strict()?,
+        (Sources::Undecided, StrictBy::Unknown) if is_strict()? => return Ok(()),
+        (Sources::Undecided, StrictBy::Unknown) => false,
+    };
+    if !is_filtered {
+        return unfilter(&mut socket, &link);
     }
+    let inside = way::inside(&mut socket, &link)?;
+    filter(&mut socket, &link, &SourceFilter::of(&inside))
 }
 
 /// The same of the bridge that a network or an attachment has just made, if it may need one.
@@ -33,22 +57,12 @@ pub fn settle(bridge: &IfName) -> Result<()> {
 /// # Errors
 /// As [`settle`].
 pub(crate) fn settle_for(wiring: &Wiring) -> Result<()> {
-    let is_strict = |fence: Option<&model::Fence>| fence.is_some_and(|fence| fence.strict);
-    let is_any = is_strict(wiring.fence.as_ref()) || is_strict(wiring.own_fence.as_ref());
+    let is_strict = wiring.fence.as_ref().is_some_and(|fence| fence.strict);
     let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
-    match bridge.filter(|_| is_any || wiring.via.is_some()) {
-        Some(bridge) => settle(&bridge.name),
+    match bridge.filter(|_| is_strict || wiring.via.is_some()) {
+        Some(bridge) if is_strict => settle(&bridge.name, StrictBy::Network),
+        Some(bridge) => settle(&bridge.name, StrictBy::Unknown),
         None => Ok(()),
-    }
-}
-
-fn wanted(socket: &mut Socket, link: &Link) -> Result<Option<Vec<IpNet>>> {
-    match way::sources(socket, link)? {
-        Some(subnets) => Ok(Some(subnets)),
-        None if fence::strict_bridges()?.contains(&link.name) => {
-            way::own_sources(socket, link).map(Some)
-        }
-        None => Ok(None),
     }
 }
 
@@ -59,12 +73,12 @@ fn filter(socket: &mut Socket, link: &Link, wanted: &SourceFilter) -> Result<()>
     let mut batch = Batch::new();
     batch.filter_ingress(link.index);
     let outcome = socket.send(&mut batch)?.except(Errno::EXIST).except(Errno::NODEV);
-    outcome.except(Errno::NOENT).into_result()?;
+    outcome.except(Errno::NOENT).except(Errno::OPNOTSUPP).into_result()?;
     let mut batch = Batch::new();
     batch.filter_sources(link.index, wanted);
     // The bridge may have gone meanwhile.
     let outcome = socket.send(&mut batch)?.except(Errno::NOENT).except(Errno::NODEV);
-    outcome.except(Errno::INVAL).into_result()
+    outcome.except(Errno::INVAL).except(Errno::OPNOTSUPP).into_result()
 }
 
 /// The discipline stays with the bridge: another program may have made it its own.
@@ -75,5 +89,5 @@ fn unfilter(socket: &mut Socket, link: &Link) -> Result<()> {
     let mut batch = Batch::new();
     batch.unfilter_sources(link.index);
     let outcome = socket.send(&mut batch)?.except(Errno::NOENT).except(Errno::NODEV);
-    outcome.except(Errno::INVAL).into_result()
+    outcome.except(Errno::INVAL).except(Errno::OPNOTSUPP).into_result()
 }

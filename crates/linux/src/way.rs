@@ -24,7 +24,7 @@ pub use candidate::Candidate;
 pub use hop::{Hop, Hops, Peer};
 
 use crate::filter::via;
-use crate::sources;
+use crate::sources::{self, StrictBy};
 use routes::{Connected, Routed};
 
 /// Answers are routed as the host routes.
@@ -181,7 +181,7 @@ pub fn hold(
         )));
     }
     changed |= routes::lead(&mut route, way)?;
-    sources::settle(&way.bridge)?;
+    sources::settle(&way.bridge, StrictBy::Unknown)?;
     let routed = routes::keep(&mut route, way, &hops, &connected.ours)?;
     changed |= routed != Routed::Kept;
     let is_whole = routed != Routed::Partly;
@@ -240,20 +240,32 @@ pub fn is_kept(filter: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
         && routes::is_kept(&mut route, way, hops)?)
 }
 
-/// The subnets whose packets a bridge may pass up to this host if it is led: those of its containers, and of other
-/// bridges of this host that its containers may be at, too. `None` where no rule leads it, or a container on it
-/// forwards for others.
-pub(crate) fn sources(route: &mut Socket, bridge: &Link) -> Result<Option<Vec<IpNet>>> {
-    let is_led = routes::led(route)?.contains(&bridge.name);
-    if !is_led || via::relays(&mut Socket::netfilter()?, &bridge.name)? {
-        return Ok(None);
-    }
-    routes::behind(route, bridge, true).map(Some)
+/// Which sources the way of a network asks of what its bridge passes up to this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sources {
+    /// Those inside this host: rules lead the bridge.
+    Inside,
+    /// All: a container on it forwards for another network.
+    OfAnybody,
+    /// No rule leads it.
+    Undecided,
 }
 
-/// The subnets that are reached by a bridge.
-pub(crate) fn own_sources(route: &mut Socket, bridge: &Link) -> Result<Vec<IpNet>> {
-    routes::behind(route, bridge, false)
+pub(crate) fn sources(route: &mut Socket, bridge: &Link) -> Result<Sources> {
+    if !routes::led(route)?.contains(&bridge.name) {
+        return Ok(Sources::Undecided);
+    }
+    Ok(match via::relays(&mut Socket::netfilter()?, &bridge.name)? {
+        true => Sources::OfAnybody,
+        false => Sources::Inside,
+    })
+}
+
+/// The subnets inside this host, with all that is reached by a bridge.
+pub(crate) fn inside(route: &mut Socket, bridge: &Link) -> Result<Vec<IpNet>> {
+    let mut all = routes::connected(route)?.inside();
+    all.extend(routes::behind(route, bridge)?);
+    Ok(IpNet::aggregate(&all))
 }
 
 /// Removes everything of a bridge that is gone, or whose network has no way of its own any more. What is
@@ -278,7 +290,7 @@ pub fn forget_while(filter: &mut Socket, bridge: &IfName, still: Still<'_>) -> R
     // What holds goes last: until then nothing leaves, and flows by the former way end. Another process may have
     // removed the rules just now.
     routes::forget(&mut route, bridge)?;
-    sources::settle(bridge)?;
+    sources::settle(bridge, StrictBy::Unknown)?;
     if via::holds(filter, bridge)? {
         end_flows(filter, &mut route, bridge)?;
     }

@@ -28,7 +28,8 @@ use crate::wire::{Command, Object};
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
-    if !matches!(call.command, Command::Del | Command::Gc) {
+    // What an earlier version attached goes on to be checked.
+    if call.command == Command::Add {
         field::refuse_null(&root, &field::CLOSING)?;
     }
     if let Some(network) = many::network(call, &root)? {

@@ -100,8 +100,7 @@ impl Fences {
                 Err(error) => failures.push(error),
             }
         }
-        let strict = self.strict(&PRESENT);
-        failures.extend(strict.iter().filter_map(|bridge| fence::settle_sources(bridge).err()));
+        failures.extend(self.settle_sources());
         let had_strays = daemon.fence.remove_strays(socket)?;
         self.is_damaged |= had_strays;
         if is_kept && !had_strays && !self.is_failing {

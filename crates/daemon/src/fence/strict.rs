@@ -1,7 +1,7 @@
 //! Which bridges are strict: those of strict networks, and of containers with strict rules of their own.
 
-use linux::filter::fence::{self, Fenced};
-use model::{IfName, Moment, Result};
+use linux::filter::fence::{self, Fenced, StrictBy};
+use model::{Error, IfName, Moment, Result};
 use netlink::Socket;
 
 use super::own::{PRESENT, Stage};
@@ -18,6 +18,19 @@ impl Fences {
         all.sort();
         all.dedup();
         all
+    }
+
+    /// Has strict bridges pass packets of this host's subnets only, where their network is strict. What failed.
+    pub(super) fn settle_sources(&self) -> Vec<Error> {
+        let is_network = |bridge: &IfName| {
+            self.networks.values().any(|it| it.fence.strict && it.bridge == *bridge)
+        };
+        let by = |bridge: &IfName| match is_network(bridge) {
+            true => StrictBy::Network,
+            false => StrictBy::Others,
+        };
+        let strict = self.strict(&PRESENT);
+        strict.iter().filter_map(|it| fence::settle_sources(it, by(it)).err()).collect()
     }
 
     /// Whether anything was strict at the last look.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{Attachment, Error, Layer, Network, Publisher, Result, Stage, Wiring};
+use model::{Attachment, Error, Layer, Network, Phase, Publisher, Result, Stage, Wiring};
 
 use crate::Links;
 use crate::port::Prefix;
@@ -47,7 +47,8 @@ impl Links<'_> {
         let mut neighbours = Vec::new();
         for read in self.records.attachments_in(&Prefix::Attachments)? {
             let mut other = *read.value;
-            let is_beside = other.id != now.id && other.layer == Layer::Link;
+            let is_there = matches!(other.phase, Phase::Attaching { .. } | Phase::Attached(_));
+            let is_beside = is_there && other.id != now.id && other.layer == Layer::Link;
             if is_beside && other.fence().is_some() && bridge(&other) == bridge(now) {
                 self.renew_fence(&mut other)?;
                 neighbours.push(other);

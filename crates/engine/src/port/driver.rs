@@ -265,6 +265,9 @@ pub trait Driver: HostDataplane {
 
     /// Before a container has strict rules of its own: puts the rules back that neighbours behind its bridge have lost,
     /// with nothing allowed, and the checks of what they send. Its rules let packets of the whole bridge be routed.
+    ///
+    /// # Errors
+    /// Where one of them cannot be shut: nothing may be let pass then.
     fn shut_neighbours(&self, now: &Attachment, neighbours: &[Attachment]) -> Result<()> {
         let (_, _) = (now, neighbours);
         Ok(())

@@ -21,7 +21,7 @@ use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use std::net::IpAddr;
 use std::time::Duration;
 
-pub use crate::sources::settle as settle_sources;
+pub use crate::sources::{StrictBy, settle as settle_sources};
 pub(crate) use calm::calmly;
 pub use checked::Checked;
 pub use opened::{

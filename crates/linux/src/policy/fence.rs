@@ -163,9 +163,9 @@ impl Policy {
             return Ok(());
         }
         for neighbour in neighbours {
-            self.refence(neighbour)?;
-            let port = BoundPort::of(neighbour)?;
-            if port.map_or(Ok(false), |port| port.is_there())? {
+            // One that is going has no rules any more, nor a port.
+            if BoundPort::of(neighbour)?.map_or(Ok(false), |port| port.is_there())? {
+                self.refence(neighbour)?;
                 self.bind_again(neighbour)?;
             }
         }

@@ -169,30 +169,16 @@ pub(super) fn connected(socket: &mut Socket) -> Result<Connected> {
     Ok(all)
 }
 
-/// The subnets that are reached by this bridge, and if `of_others` those of other bridges that nothing leaves. What is sent
-/// to them stays in this host.
-pub(super) fn behind(socket: &mut Socket, bridge: &Link, of_others: bool) -> Result<Vec<IpNet>> {
-    let links = match of_others {
-        true => socket.links(Links { kind: Some("bridge"), master: None })?,
-        false => vec![bridge.clone()],
-    };
-    let ports =
-        if of_others { socket.links(Links { kind: None, master: None })? } else { Vec::new() };
-    let is_behind = |link: &Link, route: &Route| {
-        let is_other = route.dst.prefix_len() > 0 && route.gateway.is_none();
-        link.index == bridge.index || is_other && is_closed(link, &ports)
-    };
+/// The subnets that are reached by this bridge, as its addresses and the main table say.
+pub(super) fn behind(socket: &mut Socket, bridge: &Link) -> Result<Vec<IpNet>> {
     let mut all: Vec<IpNet> =
         socket.addresses(Some(bridge.index))?.iter().map(|it| it.address.trunc()).collect();
     for family in families() {
-        for route in socket.routes(Routes { family, table: Some(MAIN), link: None })? {
-            let link = links.iter().find(|link| Some(link.index) == route.link);
-            if link.is_some_and(|link| is_behind(link, &route)) {
-                all.push(route.dst);
-            }
-        }
+        let there =
+            socket.routes(Routes { family, table: Some(MAIN), link: Some(bridge.index) })?;
+        all.extend(there.into_iter().map(|route| route.dst));
     }
-    Ok(IpNet::aggregate(&all))
+    Ok(all)
 }
 
 fn is_ours(link: &Link) -> bool {

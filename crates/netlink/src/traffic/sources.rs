@@ -154,7 +154,8 @@ impl Socket {
         let about = format!("listing the ingress filters of link {link}");
         let mut request = batch.request(kind::GET_FILTER, DUMP, about);
         request.bytes(&header(link, 0, PARENT, 0));
-        let absent = [Errno::NODEV, Errno::NOENT, Errno::INVAL];
+        // Without traffic control the kernel has no such messages (EOPNOTSUPP).
+        let absent = [Errno::NODEV, Errno::NOENT, Errno::INVAL, Errno::OPNOTSUPP];
         let found = self.dump(&mut batch, &absent, |message| {
             let is_ours = link_of(message)? == link && is_ours(message);
             is_ours.then(|| read(message)).flatten()

@@ -103,8 +103,9 @@ impl Attachments<'_> {
                     }
                 }
             };
+            // Before it is recorded: what is recorded is made, whatever becomes of the neighbours.
+            self.links.shut_neighbours(&now)?;
             if let Outcome::Done(_) = self.store.commit(&txn)? {
-                self.links.shut_neighbours(&now)?;
                 self.driver.fence(&now)?;
                 return Ok(Some(*now));
             }

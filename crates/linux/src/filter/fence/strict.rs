@@ -17,7 +17,7 @@ use super::{ATTEMPTS, Fenced, Own, calmly};
 use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof::{self, Sender};
 use crate::policy::sender;
-use crate::sources;
+use crate::sources::{self, StrictBy};
 
 /// The port of a container that has rules, or whose network has: by it the container sends from its own addresses
 /// only, for which these rules hold.
@@ -262,7 +262,7 @@ fn change(bridge: &IfName, is_strict: bool) -> Result<()> {
         let outcome = socket.send(&mut batch)?;
         outcome.except(Errno::EXIST).except(Errno::NOENT).into_result()?;
     }
-    sources::settle(bridge)
+    sources::settle(bridge, StrictBy::Unknown)
 }
 
 #[cfg(test)]
