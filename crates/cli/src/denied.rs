@@ -104,7 +104,6 @@ pub(super) fn follow(
     let mut tail = Tail::open(&path).ok();
     let mut news: Vec<Denied> = tail.as_mut().map(Tail::rest).unwrap_or_default();
     let network = known(wanted, host_context)?;
-    let titles = Titles::read(&(host_context.engine)()?)?;
     news.retain(|one| is_of(one, network.as_ref()));
     refuse_unknown(network.as_ref(), &news, host_context)?;
     let first = news.len().saturating_sub(wanted.last.unwrap_or(0));
@@ -112,6 +111,7 @@ pub(super) fn follow(
     loop {
         news.retain(|one| is_of(one, network.as_ref()));
         learned::name_denied(&mut news, host_context);
+        let titles = Titles::read(&(host_context.engine)()?)?;
         for one in news {
             if !write(output, &DeniedView::of(one, &titles), out)? {
                 // A reader that has seen enough is no failure.

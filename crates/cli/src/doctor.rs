@@ -143,6 +143,7 @@ fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check>
     let check = |record: &Attachment| {
         let (name, network) = (record.container_name(), titles.shown(record));
         let what = format!("{name} on {network} has used up its quota: its packets are dropped");
+        let network = record.network();
         Check::warn(what, format!("spoke limit --network {network} {name} --quota SIZE/PERIOD"))
     };
     attachments.iter().filter(is_over).map(check).collect()

@@ -85,6 +85,7 @@ fn explained(
             let names = names::Names::new((&networks, &aliases), &records, &there);
             match names.find(&wanted.to, &from, &book, &mut kernel) {
                 Ok((found, hops)) if !found.is_lost => (found, hops),
+                Err(error) if error.kind() != Kind::NotFound => return Err(error),
                 other => match unattached::hop(&wanted.to, host_context) {
                     Some(hop) => names::Names::lost(hop),
                     None => other?,

@@ -37,7 +37,10 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let mut rows = rows(&records, network);
     if let (Some((name, Err(error))), true) = (&meant, rows.is_empty()) {
-        let is_container = |it: &Attachment| it.container_name() == name.as_str();
+        let is_container = |it: &Attachment| {
+            let called = it.container_name();
+            called == name.as_str() || called.rsplit('/').next() == Some(name.as_str())
+        };
         return Err(match records.iter().any(is_container) {
             true => Error::not_found(format!(
                 "{name} is a container, no network; `spoke inspect {name}` shows it, `spoke ps --filter name={name}` \

@@ -123,13 +123,14 @@ impl Titles {
     }
 }
 
-/// A sentence with another name for a network, which is a word of it.
+/// A sentence with another name for a network, which is a word of it. A container may be called as its network is: what
+/// stands at the beginning is the container.
 pub(super) fn with_name(text: &str, network: &str, title: &str) -> String {
-    let word = |word: &str| match word.strip_prefix(network) {
-        Some(end @ ("" | "," | ":" | ";" | ".")) => format!("{title}{end}"),
+    let word = |(at, word): (usize, &str)| match word.strip_prefix(network) {
+        Some(end @ ("" | "," | ":" | ";" | ".")) if at > 0 => format!("{title}{end}"),
         Some(_) | None => word.to_owned(),
     };
-    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    text.split(' ').enumerate().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// What people call the network of a row, by what the row says of it.

@@ -17,8 +17,11 @@ pub fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
 
 /// Whether a container of this name runs, on the first Docker Engine that has one. None where none has, or answers.
 pub fn runs(config: &DockerConfig, name: &str) -> Option<bool> {
-    let mut asked = config.api.iter().filter(|_| config.enabled);
-    asked.find_map(|socket| Api::new(socket.clone(), TIMEOUT).runs(name).ok().flatten())
+    let asked = config.api.iter().filter(|_| config.enabled);
+    let answers =
+        asked.filter_map(|socket| Api::new(socket.clone(), TIMEOUT).runs(name).ok().flatten());
+    // Of several engines' containers of one name the one that runs is meant.
+    answers.reduce(|one, other| one || other)
 }
 
 fn of(engine: &Api) -> Result<Vec<Container>> {

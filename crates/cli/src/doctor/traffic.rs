@@ -31,8 +31,7 @@ pub(super) fn forwarding(
         if read(root, &name).as_deref() != Some("0") {
             continue;
         }
-        let of_it = |attachment: &&Attachment| attachment.first(family).is_some();
-        if let Some(attached) = attachments.iter().find(of_it) {
+        if let Some(attached) = attachments.iter().find(|it| is_forwarded(it, family)) {
             let what = format!(
                 "{name} is off: containers reach nothing beyond this host; the next one that starts turns it \
                  on, with the guard inet spoke_transit"
@@ -48,6 +47,18 @@ pub(super) fn forwarding(
         checks.push(Check::ok("packets are forwarded where networks need it"));
     }
     checks
+}
+
+/// Whether the host forwards for a container, and turns forwarding on for it.
+fn is_forwarded(attachment: &Attachment, family: Family) -> bool {
+    let firewall = attachment.wiring.firewall.as_ref();
+    let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
+    let is_led = match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Bridge(bridge)) => bridge.is_gateway_of(family),
+        Some(LinkKind::Ptp(_)) => true,
+        _ => false,
+    };
+    attachment.first(family).is_some() && is_led && !is_internal
 }
 
 fn read(root: &Path, name: &Parameter) -> Option<String> {
@@ -111,28 +122,17 @@ pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
                 "{} drops what no rule accepts: containers may be cut off",
                 names(cut.iter().copied())
             );
-            Check::warn(what, let_pass(&cut, bridges))
+            let_pass(what, &cut)
         }
     }
 }
 
-/// What has the chains let the packets of bridges pass, behind the rules that are there: those of `DOCKER-USER` decide
-/// first.
-fn let_pass(cut: &[&DroppingChain], bridges: &[String]) -> String {
-    let is_iptables = |chain: &&&DroppingChain| IPTABLES.contains(&chain.chain.as_str());
-    if cut.iter().any(|chain| is_iptables(&chain)) {
-        return "systemctl restart spoke".to_owned();
+/// Spoke lets its containers pass in iptables' chains. In others the operator knows where a rule belongs.
+fn let_pass(what: String, cut: &[&DroppingChain]) -> Check {
+    match cut.iter().any(|chain| IPTABLES.contains(&chain.chain.as_str())) {
+        true => Check::warn(what, "systemctl restart spoke"),
+        false => Check::warn(what, "").without_fix(),
     }
-    let missing = cut.iter().flat_map(|chain| {
-        let bridges = bridges.iter().filter(|bridge| !chain.passing.contains(*bridge));
-        bridges.map(|bridge| {
-            let add = format!("nft add rule {}", chain.chain);
-            format!(
-                "{add} iifname {bridge} accept; {add} oifname {bridge} ct state established,related accept"
-            )
-        })
-    });
-    missing.collect::<Vec<_>>().join("; ")
 }
 
 /// Where Spoke itself lets its containers' packets pass.
@@ -144,13 +144,11 @@ pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) 
     let is_on = read(root, &calls).as_deref() == Some("1");
     match (is_on, forward) {
         (true, Forward::Dropped(chains)) if !cut_off(chains, bridges).is_empty() => {
-            Some(Check::warn(
-                format!(
-                    "{calls} is on and forwarded packets are dropped by policy: containers on \
-                 one bridge may not reach each other"
-                ),
-                let_pass(&cut_off(chains, bridges), bridges),
-            ))
+            let what = format!(
+                "{calls} is on and forwarded packets are dropped by policy: containers on one bridge may not \
+                 reach each other"
+            );
+            Some(let_pass(what, &cut_off(chains, bridges)))
         }
         (true, _) => {
             Some(Check::ok("br_netfilter filters bridged packets, and no policy drops them"))

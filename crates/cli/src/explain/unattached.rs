@@ -11,7 +11,8 @@ pub(super) fn hop(word: &str, host_context: &HostContext) -> Option<Hop> {
     Some(match (host_context.runs)(name)? {
         true => {
             let what = format!(
-                "{name} runs in Docker, and Spoke did not attach it: its networks are Docker's own"
+                "{name} runs in Docker, and Spoke has no record of it by this name: its networks are not Spoke's, or \
+                 `spoke ps` has it by another name"
             );
             Hop { status: Status::Unknown, ..Hop::new("container", what) }
         }

@@ -40,9 +40,8 @@ impl Known {
         let Some(watch) = &mut self.watch else { return Ok(false) };
         let changes = watch.wait(Duration::ZERO)?;
         let is_changed = !changes.is_empty();
-        let entitles =
-            |it: &Changed| matches!(it.key, Key::Network(_) | Key::Configured(_) | Key::Alias(_));
-        if changes.iter().any(entitles) {
+        // The watch is of attachments: a network that has a container by now may have a title, too.
+        if is_changed {
             self.titles = Titles::read(&(host_context.engine)()?)?;
         }
         for Changed { key, now } in changes {

@@ -72,7 +72,7 @@ impl Walker<'_> {
                     "{address} of {name} is a duplicate: IPv6 found another device with it, so \
                      that {interface} does not use it"
                 );
-                let fix = format!("spoke ipam show {}", plug.called());
+                let fix = format!("spoke ipam show {}", plug.network);
                 return Err(self.fail(Hop::new("duplicate", what).fixed(fix)));
             }
             if found.tentative {

@@ -28,12 +28,16 @@ pub(super) fn connect(site: &Site, plug: &Plug) -> String {
 
 /// Connects two containers to a network that does not exist yet.
 pub(super) fn join_anew(one: &Site, other: &Site) -> String {
+    let apart = || format!("start {} and {} on another network too", one.name, other.name);
+    if one.runtime != other.runtime {
+        return apart();
+    }
     let make = match one.runtime {
         Runtime::Docker => "docker network create -d spoke shared",
         Runtime::Podman => "podman network create -d spoke shared",
         Runtime::Spoke => "spoke network create shared",
         Runtime::Cni | Runtime::Reference | Runtime::Kurma => {
-            return format!("start {} and {} on another network too", one.name, other.name);
+            return apart();
         }
     };
     let connect = |site: &Site| {
@@ -66,7 +70,8 @@ pub(super) fn publish(site: &Site, port: &str) -> String {
 
 /// Has everybody reach the published ports of a network, where a command can say so.
 pub(super) fn widen(site: &Site, plug: &Plug) -> String {
-    let network = plug.called();
+    // Two engines may call different networks so: a command is given the name that is one network's.
+    let network = &plug.network;
     match site.runtime {
         Runtime::Spoke | Runtime::Docker => format!(
             "spoke network set --publish any {network}, or publish it without a limit of its reach"
