@@ -213,11 +213,15 @@ fn put_marks(transaction: &mut Transaction, own: &Own, marks: &[(&'static str, E
 /// # Errors
 /// As [`keep_own`].
 pub fn shut_lost(socket: &mut Socket, all: &[Own]) -> Result<bool> {
-    let mut is_any = false;
+    let (mut is_any, mut failure) = (false, None);
+    // What fails for some keeps no others open.
     for some in all.chunks(AT_ONCE) {
-        is_any |= calmly(socket, |socket| shut_some(socket, some))?;
+        match calmly(socket, |socket| shut_some(socket, some)) {
+            Ok(is_lost) => is_any |= is_lost,
+            Err(error) => drop(failure.get_or_insert(error)),
+        }
     }
-    Ok(is_any)
+    failure.map_or(Ok(is_any), Err)
 }
 
 fn shut_some(socket: &mut Socket, some: &[Own]) -> Result<bool> {
