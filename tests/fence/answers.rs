@@ -97,17 +97,20 @@ fn a_flush_has_the_host_answer_nobody_for_a_strict_network() {
 #[test]
 fn the_first_strict_container_opens_nothing_for_who_lost_its_rules() {
     let mut bed = Bed::new(&["first", "strict"]);
+    bed.spoke("network create --names --subnet 10.81.5.0/24 open");
     let rules = "--egress 203.0.113.20:5432";
-    bed.spoke(&format!("network connect {rules} plain first"));
+    bed.spoke(&format!("network connect {rules} open first"));
     bed.all("first", &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.99 443", "shut")]);
     bed.serve.take().expect("it runs").kill();
     bed.world.sh("nft flush ruleset");
-    bed.spoke(&format!("network connect {rules} --egress-strict plain strict"));
+    bed.spoke(&format!("network connect {rules} --egress-strict open strict"));
     bed.all("first", &[("tcp 203.0.113.99 443", "shut")]);
     bed.all("strict", &[("tcp 203.0.113.99 443", "shut")]);
     bed.serve = Some(Serve::start(&bed.world, &[]));
     until(&bed.world, "nft list set inet spoke_fence own_allowed4 | grep -q 203.0.113.20");
     for container in ["first", "strict"] {
         bed.all(container, &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.99 443", "shut")]);
+        bed.spoke(&format!("network disconnect open {container}"));
     }
+    bed.spoke("network rm open");
 }

@@ -8,7 +8,7 @@ use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Stan
 use linux::identity::Identity;
 use model::{
     Alias, Attachment, AttachmentId, AttachmentOutline, EgressPolicy, Error, Family, IfName,
-    InterfaceNamespace, Layer, LinkKind, Phase, PortMap, Result, Runtime, Sandbox,
+    IngressPolicy, InterfaceNamespace, Layer, LinkKind, Phase, PortMap, Result, Runtime, Sandbox,
 };
 
 use super::beside;
@@ -313,8 +313,10 @@ fn plug<'a>(
     let interface: IfName = inside.map_or(&record.id.ifname, |it| &it.name).clone();
     let layers: Vec<&Attachment> = of_it.filter(|it| it.id == record.id).collect();
     let ports = layers.iter().filter_map(|it| it.wiring.publish.as_ref());
-    let internal = layers.iter().filter_map(|it| it.wiring.firewall.as_ref());
-    let kind = record.wiring.link.as_ref().map(|link| &link.kind);
+    let firewalls = || layers.iter().filter_map(|it| it.wiring.firewall.as_ref());
+    let has_isolated_port =
+        matches!(kind_of(record), Some(LinkKind::Bridge(bridge)) if bridge.port.isolated);
+    let kind = kind_of(record);
     let bridging = match kind {
         Some(kind) if kind.is_pair() => {
             kind.bridge().map_or(Bridging::None, |bridge| Bridging::In(bridge.name.clone()))
@@ -331,13 +333,18 @@ fn plug<'a>(
         mac: inside.and_then(|it| it.mac).or(record.wiring.link.as_ref().and_then(|link| link.mac)),
         bridging,
         kind: kind.map_or("?", |kind| kind.traits().name),
-        is_isolated: matches!(kind, Some(LinkKind::Bridge(bridge)) if bridge.port.isolated),
-        is_internal: internal.into_iter().any(|it| it.egress == EgressPolicy::Internal),
+        is_isolated: has_isolated_port
+            || firewalls().any(|it| it.ingress == IngressPolicy::Isolated),
+        is_internal: firewalls().any(|it| it.egress == EgressPolicy::Internal),
         via: record.wiring.via.as_ref().map(ToString::to_string),
         hides: hides(&layers),
         direct: record.wiring.let_by_route(),
         ports: ports.flat_map(|publish| publish.ports.clone()).collect(),
     })
+}
+
+fn kind_of(record: &Attachment) -> Option<&LinkKind> {
+    record.wiring.link.as_ref().map(|link| &link.kind)
 }
 
 /// The families in which what an attachment sends is masqueraded.
