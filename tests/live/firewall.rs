@@ -268,7 +268,7 @@ fn published_ports_obey_ufw() {
     let open = wall.probe(&[PUBLISHED + 1]);
     assert!(open.values().all(|result| result == "open"), "{open:?}");
     wall.refuses("firewall follow ufw", 3, &["ufw.conf"]);
-    wall.refuses("firewall follow iptables", 2, &["ufw or firewalld"]);
+    wall.refuses("firewall follow iptables", 2, &["ufw, firewalld, none"]);
     serve.stop();
     assert!(wall.world.try_sh("nft list table inet spoke_follow").status != 0);
 }

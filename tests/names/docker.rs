@@ -178,13 +178,10 @@ fn robbed(bed: &Bed) {
     }
     assert_eq!(bed.ask("agent", "outside.example"), "NXDOMAIN");
     // What is put back is not taken for another program's change.
-    let number = bed.world().sh(&format!("{inside} nft -a list tables | grep spoke_names"));
     let says = format!("{SPOKE} events | grep -c 'container agent took away'");
     assert_eq!(bed.world().sh(&says).trim(), "1");
     bed.world().sh(&format!("{inside} nft flush chain inet spoke_names queries"));
     bed.world().sh(&format!("timeout 20 sh -c 'until {led}; do sleep 0.05; done'"));
-    let after = bed.world().sh(&format!("{inside} nft -a list tables | grep spoke_names"));
-    assert_ne!(after, number, "the table was made anew");
 }
 
 /// While the daemon is stopped, queries behind a fence wait, and do not go past the host. Docker's server is asked

@@ -164,7 +164,7 @@ pub(super) fn warnings(
              (nft monitor shows which one)"
         ));
     }
-    if seen.iter().filter(|seen| matches!(seen.state, "on" | "panic")).count() > 1 {
+    if seen.iter().filter(|it| is_on(it)).count() > 1 {
         let obeys = follow.map_or_else(|| "neither".to_owned(), |follow| format!("only {follow}"));
         all.push(format!(
             "ufw and firewalld are both on: this host's own ports need both to allow them, published ports obey \
@@ -187,4 +187,12 @@ pub(super) fn warnings(
         _ => {}
     }
     all
+}
+
+/// Whether it refuses, or will: ufw's files say that it is on, also where the start of firewalld has flushed its rules.
+fn is_on(seen: &FirewallState) -> bool {
+    let is_ufw_by_its_files = seen.judgement.by == Followed::Ufw
+        && seen.state == "away"
+        && matches!(seen.judgement.state, State::On);
+    matches!(seen.state, "on" | "panic") || is_ufw_by_its_files
 }
