@@ -157,7 +157,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
 
 /// What is open now because of a name.
 fn open_behind(network: &Network) -> Result<Vec<OpenView>> {
-    let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let bridge = network.wiring.bridge();
     let is_own = |opening: &Opening| bridge.is_some_and(|it| it.name == opening.bridge);
     let mut open: Vec<OpenView> = fence::opened(&mut Socket::netfilter()?)?
         .into_iter()

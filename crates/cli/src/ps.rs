@@ -10,6 +10,7 @@ use model::{
 };
 
 use super::args::PsArgs;
+use super::container::Called;
 use super::mapped::Mapped;
 use super::table::Table;
 use super::titles::{Named, Titles, shown};
@@ -37,10 +38,8 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let mut rows = rows(&records, network);
     if let (Some((name, Err(error))), true) = (&meant, rows.is_empty()) {
-        let is_container = |it: &Attachment| {
-            let called = it.container_name();
-            called == name.as_str() || called.rsplit('/').next() == Some(name.as_str())
-        };
+        let called = Called::of(name.as_str());
+        let is_container = |it: &Attachment| called.is_name(it.runtime, &it.container_name());
         return Err(match records.iter().any(is_container) {
             true => Error::not_found(format!(
                 "{name} is a container, no network; `spoke inspect {name}` shows it, `spoke ps --filter name={name}` \

@@ -63,7 +63,7 @@ pub(super) fn is_over(
 
 /// Whether this is the bridge of a network.
 pub(super) fn is_bridge_of(network: &Network, bridge: &IfName) -> bool {
-    let own = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let own = network.wiring.bridge();
     own.is_some_and(|own| own.name == *bridge)
 }
 
@@ -88,7 +88,7 @@ fn bridges(
                 }
                 _ => continue,
             };
-            let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
+            let bridge = wiring.bridge();
             let Some(bridge) = bridge.map(|bridge| bridge.name.clone()) else { continue };
             // What a network's record says holds for its attachments, whatever theirs say: these come after it,
             // and a network that a command declared before what a configuration says of it.

@@ -11,7 +11,7 @@ pub use cloud::{
     AddressSpec, AddressUse, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolSpec, PortStatus,
     Records, SubnetPlan,
 };
-pub use driver::{Driver, HostDataplane, Metered, Near, Note, Presence, Still, Stray};
+pub use driver::{Driver, HostDataplane, Metered, Near, Neighbours, Note, Presence, Still, Stray};
 pub use host::{AttachmentLock, Described, Host, Occupied};
 pub use ipam::{Granted, Ipam, Offer};
 pub use outline::Outline;

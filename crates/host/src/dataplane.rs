@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use cni::Chain;
 use config::Config;
-use engine::port::{Driver, HostDataplane, Metered, Near, Note, Offer, Presence, Still, Stray};
+use engine::port::{
+    Driver, HostDataplane, Metered, Near, Neighbours, Note, Offer, Presence, Still, Stray,
+};
 use linux::Linux;
 use linux::identity::Identity;
 use linux::names::Names;
@@ -209,7 +211,7 @@ impl Driver for Dataplane {
         self.linux.refuse_fence(attachment)
     }
 
-    fn shut_neighbours(&self, now: &Attachment, neighbours: &[Attachment]) -> Result<()> {
+    fn shut_neighbours(&self, now: &Attachment, neighbours: Neighbours<'_>) -> Result<()> {
         self.linux.shut_neighbours(now, neighbours)
     }
 

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use engine::port::{Driver, HostDataplane, Metered, Presence, Still, Stray};
+use engine::port::{Driver, HostDataplane, Metered, Neighbours, Presence, Still, Stray};
 use model::{
-    Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, InterfaceNamespace,
-    LinkKind, Mac, Network, PortMap, Result, Runtime,
+    Attached, Attachment, Bridge, Error, Family, Handoff, IfName, InterfaceNamespace, LinkKind,
+    Mac, Network, PortMap, Result, Runtime,
 };
 use netlink::{Announcement, At, Errno, HostLock, Links, Reaper, Socket, process};
 
@@ -234,7 +234,7 @@ impl Driver for Linux {
         self.policy.refuse_own(attachment)
     }
 
-    fn shut_neighbours(&self, now: &Attachment, neighbours: &[Attachment]) -> Result<()> {
+    fn shut_neighbours(&self, now: &Attachment, neighbours: Neighbours<'_>) -> Result<()> {
         self.policy.shut_neighbours(now, neighbours)
     }
 
@@ -284,8 +284,7 @@ impl Driver for Linux {
             shares::raise(network, &link.kind, &self.lock)
         })?;
         sources::settle_for(&network.wiring)?;
-        let firewall = network.wiring.firewall.as_ref();
-        let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
+        let is_internal = network.wiring.is_internal();
         match &link.kind {
             LinkKind::Bridge(bridge) if is_internal || network.wiring.address_space.is_some() => {
                 self.policy.make_internal(&bridge.name)

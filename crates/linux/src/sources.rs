@@ -1,5 +1,5 @@
-//! What a bridge passes up to this host: packets from its subnets only, where nothing may leave past its network's rules
-//! or way. The host answers whom a packet names as its source (echo, reset, unreachable), and its answers are led as
+//! What a bridge passes up to this host: packets from subnets inside this host only, where nothing may leave past its
+//! network's rules or way. The host answers whom a packet names as its source (echo, reset, unreachable), and its answers are led as
 //! all that it sends: no rule about the bridge holds for them. While the packet filter is there it drops such packets;
 //! this filter is of traffic control, which a flush leaves there.
 //!
@@ -11,7 +11,7 @@
 use model::{IfName, Result, Wiring};
 use netlink::traffic::SourceFilter;
 use netlink::wire::Batch;
-use netlink::{At, Errno, Link, Socket};
+use netlink::{At, Errno, Link, Outcome, Socket};
 
 use crate::filter::fence;
 use crate::way::{self, Sources};
@@ -35,15 +35,15 @@ pub enum StrictBy {
 pub fn settle(bridge: &IfName, strict: StrictBy) -> Result<()> {
     let mut socket = Socket::route()?;
     let Some(link) = socket.link(At::Name(bridge))? else { return Ok(()) };
-    let way = way::sources(&mut socket, &link)?;
-    let is_strict = || Ok::<_, model::Error>(fence::strict_bridges()?.contains(&link.name));
-    let is_filtered = match (way, strict) {
-        (Sources::OfAnybody, _) => false,
-        (Sources::Inside, _) => true,
-        (Sources::Undecided, StrictBy::Others) => false,
-        (Sources::Undecided, StrictBy::Network) => is_strict()?,
-        (Sources::Undecided, StrictBy::Unknown) if is_strict()? => return Ok(()),
-        (Sources::Undecided, StrictBy::Unknown) => false,
+    let is_filtered = match way::sources(&mut socket, &link)? {
+        Sources::OfAnybody => false,
+        Sources::Inside => true,
+        Sources::Undecided if !fence::strict_bridges()?.contains(&link.name) => false,
+        Sources::Undecided => match strict {
+            StrictBy::Network => true,
+            StrictBy::Others => false,
+            StrictBy::Unknown => return Ok(()),
+        },
     };
     if !is_filtered {
         return unfilter(&mut socket, &link);
@@ -58,10 +58,10 @@ pub fn settle(bridge: &IfName, strict: StrictBy) -> Result<()> {
 /// As [`settle`].
 pub(crate) fn settle_for(wiring: &Wiring) -> Result<()> {
     let is_strict = wiring.fence.as_ref().is_some_and(|fence| fence.strict);
-    let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let bridge = wiring.bridge();
+    let strict = if is_strict { StrictBy::Network } else { StrictBy::Unknown };
     match bridge.filter(|_| is_strict || wiring.via.is_some()) {
-        Some(bridge) if is_strict => settle(&bridge.name, StrictBy::Network),
-        Some(bridge) => settle(&bridge.name, StrictBy::Unknown),
+        Some(bridge) => settle(&bridge.name, strict),
         None => Ok(()),
     }
 }
@@ -72,13 +72,10 @@ fn filter(socket: &mut Socket, link: &Link, wanted: &SourceFilter) -> Result<()>
     }
     let mut batch = Batch::new();
     batch.filter_ingress(link.index);
-    let outcome = socket.send(&mut batch)?.except(Errno::EXIST).except(Errno::NODEV);
-    outcome.except(Errno::NOENT).except(Errno::OPNOTSUPP).into_result()?;
+    unless_absent(socket.send(&mut batch)?).except(Errno::EXIST).into_result()?;
     let mut batch = Batch::new();
     batch.filter_sources(link.index, wanted);
-    // The bridge may have gone meanwhile.
-    let outcome = socket.send(&mut batch)?.except(Errno::NOENT).except(Errno::NODEV);
-    outcome.except(Errno::INVAL).except(Errno::OPNOTSUPP).into_result()
+    unless_absent(socket.send(&mut batch)?).except(Errno::INVAL).into_result()
 }
 
 /// The discipline stays with the bridge: another program may have made it its own.
@@ -88,6 +85,10 @@ fn unfilter(socket: &mut Socket, link: &Link) -> Result<()> {
     }
     let mut batch = Batch::new();
     batch.unfilter_sources(link.index);
-    let outcome = socket.send(&mut batch)?.except(Errno::NOENT).except(Errno::NODEV);
-    outcome.except(Errno::INVAL).except(Errno::OPNOTSUPP).into_result()
+    unless_absent(socket.send(&mut batch)?).except(Errno::INVAL).into_result()
+}
+
+/// The bridge may have gone meanwhile, and the kernel may have no such filters.
+fn unless_absent(outcome: Outcome) -> Outcome {
+    outcome.except(Errno::NOENT).except(Errno::NODEV).except(Errno::OPNOTSUPP)
 }

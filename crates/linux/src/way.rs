@@ -54,7 +54,7 @@ impl WayOut {
     /// [`Wiring::refuse_via`].
     pub fn of(network: &NetworkName, wiring: &Wiring) -> Result<Option<Self>> {
         wiring.refuse_via(network)?;
-        let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = wiring.bridge();
         let (Some(via), Some(bridge)) = (&wiring.via, bridge) else { return Ok(None) };
         let is_translated = |family: &Family| {
             let part = wiring.masquerade.as_ref().filter(|part| part.is_of(*family));

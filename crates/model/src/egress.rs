@@ -12,9 +12,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::name::by_text;
-use crate::{
-    Backend, EgressPolicy, Error, Family, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol,
-};
+use crate::{Backend, Error, Family, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol};
 use crate::{Moment, Result, Wiring, moment, text};
 
 /// The word for a fence that lets nothing out.
@@ -435,11 +433,10 @@ impl Wiring {
         }
         let refused =
             |why: &str| Err(Error::unsupported(format!("network {network}: egress {why}")));
-        let Some(bridge) = self.link.as_ref().and_then(|link| link.kind.bridge()) else {
+        let Some(bridge) = self.bridge() else {
             return refused("needs a bridge, which is the network's gateway (driver bridge)");
         };
-        let firewall = self.firewall.as_ref();
-        if firewall.is_some_and(|it| it.egress == EgressPolicy::Internal) {
+        if self.is_internal() {
             return refused(
                 "says where an internal network's packets may go: leave out one of both",
             );
@@ -450,7 +447,7 @@ impl Wiring {
         if bridge.port.vlans != crate::Vlans::default() {
             return refused("is not supported on a VLAN of a bridge");
         }
-        if firewall.is_none_or(|it| it.backend != Backend::Nftables)
+        if self.firewall.as_ref().is_none_or(|it| it.backend != Backend::Nftables)
             || self.masquerade.as_ref().is_some_and(|it| it.backend != Backend::Nftables)
         {
             return refused("needs the nftables back end");
@@ -471,7 +468,7 @@ impl crate::Network {
     /// As [`Wiring::refuse_fence`].
     pub fn refuse_fence(&self) -> Result<()> {
         self.wiring.refuse_fence(&self.name, &self.ipam)?;
-        let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = self.wiring.bridge();
         match bridge.filter(|_| self.wiring.fence.is_some()) {
             Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
                 "network {}: egress needs a bridge that is the containers' default gateway",

@@ -16,7 +16,7 @@ impl Wiring {
     /// The addresses at which Spoke answers queries for names, with the lengths of their subnets. None
     /// where the network does not ask for it, or where no bridge of this host has its gateways.
     pub fn name_servers(&self, ipam: &Ipam) -> Vec<IpNet> {
-        match self.link.as_ref().and_then(|link| link.kind.bridge()) {
+        match self.bridge() {
             Some(bridge) if self.has_names() && bridge.gateway != Gateway::None => gateways(ipam),
             Some(_) | None => Vec::new(),
         }

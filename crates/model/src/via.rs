@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::by_text;
 use crate::{
-    Attachment, Backend, EgressPolicy, Error, Family, Gateway, IfName, Layer, NetworkName, Result,
-    Runtime, Vlans, Wiring, text,
+    Attachment, Backend, Error, Family, Gateway, IfName, Layer, NetworkName, Result, Runtime,
+    Vlans, Wiring, text,
 };
 
 /// How a container is written, before its runtime and name.
@@ -166,11 +166,10 @@ impl Wiring {
             return Ok(());
         }
         let refused = |why: &str| Err(Error::unsupported(format!("network {network}: via {why}")));
-        let Some(bridge) = self.link.as_ref().and_then(|link| link.kind.bridge()) else {
+        let Some(bridge) = self.bridge() else {
             return refused("needs a bridge, which is the network's gateway (driver bridge)");
         };
-        let firewall = self.firewall.as_ref();
-        if firewall.is_some_and(|it| it.egress == EgressPolicy::Internal) {
+        if self.is_internal() {
             return refused("is no use for an internal network: leave out one of both");
         }
         if bridge.gateway == Gateway::None || self.address_space.is_some() {
@@ -180,7 +179,7 @@ impl Wiring {
             return refused("is not supported on a VLAN of a bridge");
         }
         let is_other = |backend: Backend| backend != Backend::Nftables;
-        if firewall.is_none_or(|it| is_other(it.backend))
+        if self.firewall.as_ref().is_none_or(|it| is_other(it.backend))
             || self.masquerade.as_ref().is_some_and(|it| is_other(it.backend))
         {
             return refused("needs the nftables back end");
@@ -209,7 +208,7 @@ impl crate::Network {
                 self.called()
             )));
         }
-        let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = self.wiring.bridge();
         match bridge.filter(|_| self.wiring.via.is_some()) {
             Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
                 "network {}: via needs a bridge that is the containers' default gateway",

@@ -2,8 +2,8 @@
 
 use engine::{Occupancy, check_subnet};
 use model::{
-    EgressPolicy, Error, Family, IfName, IpNet, LABEL_PREFIX, LinkKind, Network, NetworkName,
-    Result, Runtime, Space, overlap,
+    Error, Family, IfName, IpNet, LABEL_PREFIX, LinkKind, Network, NetworkName, Result, Runtime,
+    Space, overlap,
 };
 use serde_json::{Value, json};
 use spec::{KindSpec, NetworkSpec, Source};
@@ -26,7 +26,7 @@ pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value
                 )));
             }
             let network = join::network(config, &name, context)?;
-            document["internal"] = json!(is_internal(&network));
+            document["internal"] = json!(network.wiring.is_internal());
             if !network.wiring.chooses_addresses() {
                 document["subnets"] = subnets_of(&network);
             }
@@ -104,11 +104,6 @@ pub(crate) fn device(network: &Network) -> Option<&IfName> {
     }
 }
 
-fn is_internal(network: &Network) -> bool {
-    let firewall = network.wiring.firewall.as_ref();
-    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
-}
-
 /// As the network has them that is joined.
 fn subnets_of(network: &Network) -> Value {
     let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
@@ -141,7 +136,7 @@ fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
 
 /// A bridge goes with its network, so no two have one.
 fn refuse_shared_bridge(network: &Network, context: &Context<'_>) -> Result<()> {
-    let Some(bridge) = network.wiring.link.as_ref().and_then(|link| link.kind.bridge()) else {
+    let Some(bridge) = network.wiring.bridge() else {
         return Ok(());
     };
     match context.engine.records.on_bridge(&bridge.name, &network.name)? {

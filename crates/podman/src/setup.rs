@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use engine::Request;
 use model::{
-    Attached, EgressPolicy, Error, Fence, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool,
-    Range, Result, Runtime, Sandbox, Wiring,
+    Attached, Error, Fence, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool, Range,
+    Result, Runtime, Sandbox, Wiring,
 };
 use netlink::Netns;
 
@@ -153,18 +153,13 @@ fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wirin
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     let bridge = kind.and_then(LinkKind::bridge);
     // On a segment past this host, on internal networks and on a tenant's, containers are not published.
-    let is_reached = !is_internal(network) && network.wiring.address_space.is_none();
+    let is_reached = !network.wiring.is_internal() && network.wiring.address_space.is_none();
     if kind.is_some_and(LinkKind::has_ports) && is_reached {
         let behind = bridge.map(|bridge| bridge.name.clone());
         let publish = model::Publish { ports: exec.ports()?, behind, ..template };
         wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
     }
     Ok(wiring)
-}
-
-fn is_internal(network: &Network) -> bool {
-    let firewall = network.wiring.firewall.as_ref();
-    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
 }
 
 /// The address source of a container that wants these addresses, and those that Spoke has to allocate.
@@ -261,5 +256,5 @@ fn status(exec: &Exec, network: &Network, attached: Attached) -> StatusBlock {
         given if given.is_empty() || network.wiring.has_names() => of_network.collect(),
         given => given.to_vec(),
     };
-    StatusBlock { has_gateway: !is_internal(network), dns_servers, attached }
+    StatusBlock { has_gateway: !network.wiring.is_internal(), dns_servers, attached }
 }

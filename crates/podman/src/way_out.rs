@@ -16,7 +16,7 @@ pub(crate) fn rank(ifname: &IfName, wiring: &Wiring, ipam: &mut Ipam, routes: &m
     if let Ipam::Dhcp(dhcp) = ipam {
         dhcp.priority = dhcp.priority.or(Some(number));
     }
-    let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let bridge = wiring.bridge();
     if bridge.is_some_and(|bridge| bridge.gateway == Gateway::Default) {
         for family in ipam.families() {
             let all = family.everything();

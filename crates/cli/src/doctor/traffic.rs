@@ -5,7 +5,7 @@ use std::path::Path;
 
 use host::facts::{DroppingChain, Forward, HostFacts};
 use linux::Exposed;
-use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
+use model::{Attachment, Family, LinkKind, Network, Runtime};
 use netlink::sysctl::Parameter;
 
 use super::super::claims::{self, Owner};
@@ -51,14 +51,12 @@ pub(super) fn forwarding(
 
 /// Whether the host forwards for a container, and turns forwarding on for it.
 fn is_forwarded(attachment: &Attachment, family: Family) -> bool {
-    let firewall = attachment.wiring.firewall.as_ref();
-    let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
     let is_led = match attachment.wiring.link.as_ref().map(|link| &link.kind) {
         Some(LinkKind::Bridge(bridge)) => bridge.is_gateway_of(family),
         Some(LinkKind::Ptp(_)) => true,
         _ => false,
     };
-    attachment.first(family).is_some() && is_led && !is_internal
+    attachment.first(family).is_some() && is_led && !attachment.wiring.is_internal()
 }
 
 fn read(root: &Path, name: &Parameter) -> Option<String> {
@@ -229,8 +227,7 @@ pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let links = facts.by_name();
     // Others are not led out through the uplink, or have the MTU that the maker of their links chose.
     let mtu_of = |network: &Network| {
-        let is_internal = |it: &Firewall| it.egress == EgressPolicy::Internal;
-        if network.wiring.firewall.as_ref().is_some_and(is_internal) {
+        if network.wiring.is_internal() {
             return None;
         }
         let link = network.wiring.link.as_ref()?;

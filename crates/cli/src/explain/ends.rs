@@ -8,7 +8,7 @@ use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Stan
 use linux::identity::Identity;
 use model::{
     Alias, Attachment, AttachmentId, AttachmentOutline, EgressPolicy, Error, Family, IfName,
-    IngressPolicy, InterfaceNamespace, Layer, LinkKind, Phase, PortMap, Result, Runtime, Sandbox,
+    IngressPolicy, InterfaceNamespace, Layer, Phase, PortMap, Result, Runtime, Sandbox,
 };
 
 use super::beside;
@@ -314,9 +314,7 @@ fn plug<'a>(
     let layers: Vec<&Attachment> = of_it.filter(|it| it.id == record.id).collect();
     let ports = layers.iter().filter_map(|it| it.wiring.publish.as_ref());
     let firewalls = || layers.iter().filter_map(|it| it.wiring.firewall.as_ref());
-    let has_isolated_port =
-        matches!(kind_of(record), Some(LinkKind::Bridge(bridge)) if bridge.port.isolated);
-    let kind = kind_of(record);
+    let kind = record.wiring.link.as_ref().map(|link| &link.kind);
     let bridging = match kind {
         Some(kind) if kind.is_pair() => {
             kind.bridge().map_or(Bridging::None, |bridge| Bridging::In(bridge.name.clone()))
@@ -333,7 +331,7 @@ fn plug<'a>(
         mac: inside.and_then(|it| it.mac).or(record.wiring.link.as_ref().and_then(|link| link.mac)),
         bridging,
         kind: kind.map_or("?", |kind| kind.traits().name),
-        is_isolated: has_isolated_port
+        is_isolated: record.wiring.bridge().is_some_and(|bridge| bridge.port.isolated)
             || firewalls().any(|it| it.ingress == IngressPolicy::Isolated),
         is_internal: firewalls().any(|it| it.egress == EgressPolicy::Internal),
         via: record.wiring.via.as_ref().map(ToString::to_string),
@@ -341,10 +339,6 @@ fn plug<'a>(
         direct: record.wiring.let_by_route(),
         ports: ports.flat_map(|publish| publish.ports.clone()).collect(),
     })
-}
-
-fn kind_of(record: &Attachment) -> Option<&LinkKind> {
-    record.wiring.link.as_ref().map(|link| &link.kind)
 }
 
 /// The families in which what an attachment sends is masqueraded.

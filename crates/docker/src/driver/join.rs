@@ -6,9 +6,8 @@ use std::path::PathBuf;
 
 use engine::{Engine, Joining};
 use model::{
-    Alias, Attached, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName,
-    InterfaceNamespace, IpNet, Ipv6Net, Kind, Network, Phase, Publisher, Result, Route, Sandbox,
-    Sysctl,
+    Alias, Attached, Attachment, Error, Family, Gateway, Handoff, IfName, InterfaceNamespace,
+    IpNet, Ipv6Net, Kind, Network, Phase, Publisher, Result, Route, Sandbox, Sysctl,
 };
 
 use super::endpoint::{PLACEHOLDER, find, identity, unknown};
@@ -211,7 +210,7 @@ fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joine
         routes: if ours { Vec::new() } else { ways(alias, network, joined) },
         no_gateway_service: match reported_by_plugin(network, joined) {
             Some(attached) => attached.keeps_in,
-            None => routed && v4.is_none() && v6.is_none() && !is_internal(network),
+            None => routed && v4.is_none() && v6.is_none() && !network.wiring.is_internal(),
         },
     })
 }
@@ -264,15 +263,10 @@ fn gateway(network: &Network, joined: &Attachment, family: Family) -> Option<IpA
         return way_out.and_then(|route| route.via.or(usual));
     }
     let is_way_out = match bridge_of(network).map(|bridge| bridge.gateway) {
-        Some(Gateway::Default | Gateway::None) | None => !is_internal(network),
+        Some(Gateway::Default | Gateway::None) | None => !network.wiring.is_internal(),
         Some(Gateway::Address) => false,
     };
     usual.filter(|_| is_way_out)
-}
-
-fn is_internal(network: &Network) -> bool {
-    let firewall = network.wiring.firewall.as_ref();
-    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
 }
 
 pub(crate) fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {

@@ -7,9 +7,7 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
 use engine::{Engine, OpenPort, Publishing, Siblings};
-use model::{
-    Backend, EgressPolicy, Family, Network, Passage, PortMap, Protocol, Publish, Publisher, Result,
-};
+use model::{Backend, Family, Network, Passage, PortMap, Protocol, Publish, Publisher, Result};
 
 use super::endpoint::{find, identity};
 use super::network::alias_of;
@@ -36,7 +34,7 @@ pub(super) fn program(
     let served = served(&network, call);
     let publish = Publish { served, ..publish(&network, backend)? };
     match alias.publisher {
-        Publisher::Spoke if !is_internal(&network) => {
+        Publisher::Spoke if !network.wiring.is_internal() => {
             let (call, usual) = translated(call, alias.publish_on, network.wiring.passage());
             engine.attachments.publish(&id, &publishing(&call, usual, publish, ephemeral))?;
         }
@@ -55,7 +53,7 @@ fn served(
     network: &Network,
     call: &libnetwork::ProgramConnectivity,
 ) -> Vec<(Protocol, NonZeroU16)> {
-    if network.wiring.passage().is_unjudged() || is_internal(network) {
+    if network.wiring.passage().is_unjudged() || network.wiring.is_internal() {
         return Vec::new();
     }
     let is_meant = |binding: &&PortBinding| match (network.wiring.passage(), binding.host) {
@@ -120,11 +118,6 @@ fn publish(network: &Network, backend: Backend) -> Result<Publish> {
     let backend = network.wiring.firewall.as_ref().map_or(backend, |firewall| firewall.backend);
     let behind = bridge_of(network).map(|bridge| bridge.name.clone());
     Ok(Publish { reach, behind, ..Publish::new(backend) })
-}
-
-fn is_internal(network: &Network) -> bool {
-    let firewall = network.wiring.firewall.as_ref();
-    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
 }
 
 enum Choice {

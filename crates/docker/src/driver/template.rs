@@ -137,7 +137,7 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
 
 /// The bridge of a network, where it has one.
 pub(crate) fn bridge_of(network: &Network) -> Option<&Bridge> {
-    network.wiring.link.as_ref().and_then(|link| link.kind.bridge())
+    network.wiring.bridge()
 }
 
 #[cfg(test)]

@@ -40,21 +40,23 @@ impl Links<'_> {
         if !now.wiring.own_fence.as_ref().is_some_and(|fence| fence.strict) {
             return Ok(());
         }
-        let bridge = |of: &Attachment| {
-            let kind = of.wiring.link.as_ref().map(|link| &link.kind);
-            kind.and_then(|kind| kind.bridge()).map(|bridge| bridge.name.clone())
-        };
-        let mut neighbours = Vec::new();
+        self.driver.shut_neighbours(now, &|| self.fenced_beside(now))
+    }
+
+    /// The other attachments behind the same bridge that have rules, with those of now.
+    fn fenced_beside(&self, now: &Attachment) -> Result<Vec<Attachment>> {
+        let bridge = |of: &Attachment| of.wiring.bridge().map(|bridge| bridge.name.clone());
+        let mut beside = Vec::new();
         for read in self.records.attachments_in(&Prefix::Attachments)? {
             let mut other = *read.value;
             let is_there = matches!(other.phase, Phase::Attaching { .. } | Phase::Attached(_));
             let is_beside = is_there && other.id != now.id && other.layer == Layer::Link;
             if is_beside && other.fence().is_some() && bridge(&other) == bridge(now) {
                 self.renew_fence(&mut other)?;
-                neighbours.push(other);
+                beside.push(other);
             }
         }
-        self.driver.shut_neighbours(now, &neighbours)
+        Ok(beside)
     }
 
     /// Makes the rules and the way of now hold where they were changed while the attachment was made, which made
@@ -111,9 +113,7 @@ impl Links<'_> {
     /// The network that an attachment is on, as its record says now. `None` where no network of that name has the
     /// attachment's bridge, or its record is damaged: then what the attachment's own record says holds.
     fn network_of_bridge(&self, attachment: &Attachment) -> Result<Option<Network>> {
-        let bridge = |wiring: &Wiring| {
-            wiring.link.as_ref().and_then(|link| link.kind.bridge()).map(|it| it.name.clone())
-        };
+        let bridge = |wiring: &Wiring| wiring.bridge().map(|it| it.name.clone());
         let own = bridge(&attachment.wiring);
         if attachment.layer != Layer::Link || own.is_none() {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use model::{Attachment, AttachmentId, EgressPolicy, Family, GatewayRole, Phase};
+use model::{Attachment, AttachmentId, Family, GatewayRole, Phase};
 
 /// The name of the gateway network: a bridge whose containers do not reach one another, with IPv4
 /// only, for sandboxes without another default gateway. An existing network of this name is used as
@@ -31,7 +31,6 @@ impl Candidate {
     pub(crate) fn of(attachment: &Attachment) -> Option<Self> {
         let Phase::Attached(attached) = &attachment.phase else { return None };
         let GatewayRole { priority, families, .. } = attachment.gateway_role.as_ref()?;
-        let firewall = attachment.wiring.firewall.as_ref();
         let defaults = attached.routes.iter().filter(|route| route.is_default());
         let mut ways: Vec<Family> = defaults.map(|route| Family::of(&route.dst)).collect();
         ways.sort_unstable();
@@ -40,7 +39,7 @@ impl Candidate {
             id: attachment.id.clone(),
             priority: *priority,
             is_gateway_endpoint: attachment.id.network.as_str() == GATEWAY_NETWORK,
-            is_internal: firewall.is_some_and(|it| it.egress == EgressPolicy::Internal),
+            is_internal: attachment.wiring.is_internal(),
             keeps_in: attached.keeps_in,
             ways,
             gateway_families: families.clone(),

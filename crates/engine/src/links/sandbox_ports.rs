@@ -58,7 +58,7 @@ fn with(
     (ports, added): (&[PortMap], &[PortMap]),
     backend: Backend,
 ) -> Box<Attachment> {
-    let bridge = attachment.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let bridge = attachment.wiring.bridge();
     let behind = bridge.map(|bridge| bridge.name.clone());
     let fresh = || Publish { behind, ..Publish::new(backend) };
     let publish = attachment.wiring.publish.get_or_insert_with(fresh);

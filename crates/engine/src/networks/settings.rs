@@ -6,8 +6,8 @@
 //! what a killed command began.
 
 use model::{
-    Attachment, AttachmentId, Backend, EgressPolicy, Error, Family, Layer, LinkKind, Network,
-    NetworkChange, NetworkName, Phase, Publish, Publisher, Reach, Result, Runtime, Settings,
+    Attachment, AttachmentId, Backend, Error, Family, Layer, LinkKind, Network, NetworkChange,
+    NetworkName, Phase, Publish, Publisher, Reach, Result, Runtime, Settings,
 };
 
 use crate::Networks;
@@ -174,9 +174,7 @@ impl Networks<'_> {
             Err(Error::unsupported(format!("--publish: network {}: {why}", network.name)))
         };
         let wiring = &network.wiring;
-        let firewall = wiring.firewall.as_ref();
-        let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
-        if is_internal || wiring.address_space.is_some() {
+        if wiring.is_internal() || wiring.address_space.is_some() {
             return unsupported("no port of this host leads to its containers");
         }
         if !wiring.link.as_ref().is_some_and(|link| link.kind.has_ports()) {

@@ -138,6 +138,9 @@ pub trait HostDataplane {
 /// Whether a record is still as the caller knows it.
 pub type Still<'a> = &'a dyn Fn() -> Result<bool>;
 
+/// Lists attachments with rules behind one bridge: it reads every record, and mostly is not asked.
+pub type Neighbours<'a> = &'a dyn Fn() -> Result<Vec<Attachment>>;
+
 /// Makes and unmakes what an attachment's record describes.
 ///
 /// Everything that a driver makes is named after the attachment's identity or recorded in the
@@ -268,7 +271,7 @@ pub trait Driver: HostDataplane {
     ///
     /// # Errors
     /// Where one of them cannot be shut: nothing may be let pass then.
-    fn shut_neighbours(&self, now: &Attachment, neighbours: &[Attachment]) -> Result<()> {
+    fn shut_neighbours(&self, now: &Attachment, neighbours: Neighbours<'_>) -> Result<()> {
         let (_, _) = (now, neighbours);
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Records<'_> {
     /// Another network that has this bridge.
     pub fn on_bridge(&self, bridge: &IfName, but: &NetworkName) -> Result<Option<Network>> {
         let has_it = |network: &Network| {
-            let its = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+            let its = network.wiring.bridge();
             network.name != *but && its.is_some_and(|its| its.name == *bridge)
         };
         Ok(self.namesakes(&[], Some(bridge))?.into_iter().find(has_it))

@@ -65,7 +65,7 @@ impl Fenced {
     /// [`Wiring::refuse_fence`].
     pub fn of(network: &NetworkName, wiring: &Wiring, ipam: &Ipam) -> Result<Option<Self>> {
         wiring.refuse_fence(network, ipam)?;
-        let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = wiring.bridge();
         let (Some(fence), Some(bridge)) = (&wiring.fence, bridge) else { return Ok(None) };
         Ok(Some(Self {
             network: network.clone(),

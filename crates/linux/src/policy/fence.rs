@@ -1,5 +1,6 @@
 //! The fences of networks: made before the first interface, and gone with the bridge.
 
+use engine::port::Neighbours;
 use model::{Attachment, Error, IfName, Ipam, NetworkName, Result, Wiring};
 use netlink::{At, Socket};
 
@@ -156,17 +157,17 @@ impl Policy {
     pub(crate) fn shut_neighbours(
         &self,
         now: &Attachment,
-        neighbours: &[Attachment],
+        neighbours: Neighbours<'_>,
     ) -> Result<()> {
         let Some(own) = Own::of(now)? else { return Ok(()) };
-        if neighbours.is_empty() || fence::strict_bridges()?.contains(&own.bridge) {
+        if fence::strict_bridges()?.contains(&own.bridge) {
             return Ok(());
         }
-        for neighbour in neighbours {
+        for neighbour in neighbours()? {
             // One that is going has no rules any more, nor a port.
-            if BoundPort::of(neighbour)?.map_or(Ok(false), |port| port.is_there())? {
-                self.refence(neighbour)?;
-                self.bind_again(neighbour)?;
+            if BoundPort::of(&neighbour)?.map_or(Ok(false), |port| port.is_there())? {
+                self.refence(&neighbour)?;
+                self.bind_again(&neighbour)?;
             }
         }
         Ok(())

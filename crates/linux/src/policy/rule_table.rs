@@ -45,7 +45,7 @@ impl RuleTable {
             Self::Attached => {
                 ExpectedElements::of(record)?.is_some_and(|it| !it.elements.is_empty())
             }
-            Self::Egress => record.wiring.fence.is_some() || record.wiring.own_fence.is_some(),
+            Self::Egress => record.fence().is_some(),
             Self::Senders => expected::sender(record)?.is_some(),
         })
     }

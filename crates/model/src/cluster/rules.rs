@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Unknown;
-use crate::{EgressPolicy, EgressRule, Error, Fence, IngressPolicy, Result, Wiring};
+use crate::{EgressRule, Error, Fence, IngressPolicy, Result, Wiring};
 
 /// Who reaches the containers of a network of many hosts, and where these may go. Each host applies it to its own
 /// containers, and to what it routes to those of others.
@@ -34,7 +34,7 @@ impl SharedRules {
         let firewall = wiring.firewall.as_ref();
         Self {
             ingress: firewall.map_or(IngressPolicy::Open, |it| it.ingress),
-            internal: firewall.is_some_and(|it| it.egress == EgressPolicy::Internal),
+            internal: wiring.is_internal(),
             egress: wiring.fence.clone().map(|fence| Fence { learning: None, ..fence }),
             is_unknown: false,
         }

@@ -54,7 +54,7 @@ impl Attachment {
         let network = &self.id.network;
         let asked = Wiring { fence: Some(own.clone()), ..self.wiring.clone() };
         asked.refuse_fence(network, &self.ipam)?;
-        let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = self.wiring.bridge();
         let refused =
             |why: &str| Err(Error::unsupported(format!("network {network}: egress of one {why}")));
         if !self.wiring.has_names() {
@@ -76,7 +76,7 @@ impl Network {
     /// # Errors
     /// [`crate::Kind::Unsupported`].
     pub fn refuse_own_fences(&self) -> Result<()> {
-        let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = self.wiring.bridge();
         match bridge.is_some_and(|bridge| bridge.gateway == Gateway::Default) {
             true => Ok(()),
             false => Err(Error::unsupported(format!(

@@ -58,7 +58,7 @@ pub(super) fn publish(call: &Call<'_>, template: &Wiring) -> Result<Option<model
              bridge, ptp and neutron only; elsewhere a container is reached at its own address",
         ));
     }
-    let bridge = template.link.as_ref().and_then(|link| link.kind.bridge());
+    let bridge = template.bridge();
     publish.behind = bridge.map(|bridge| bridge.name.clone());
     if let Some(of_network) = &template.publish {
         publish.reach = of_network.reach;

@@ -1,9 +1,8 @@
 //! The records that have a container's ports, as they were read.
 
 use model::{
-    Alias, Attached, Attachment, AttachmentId, ContainerId, EgressPolicy, Error, Family, Ipam,
-    Layer, LinkKind, NetworkName, Phase, PortMap, Publish, Publisher, Result, Runtime,
-    SandboxRecord, Wiring,
+    Alias, Attached, Attachment, AttachmentId, ContainerId, Error, Family, Ipam, Layer, LinkKind,
+    NetworkName, Phase, PortMap, Publish, Publisher, Result, Runtime, SandboxRecord, Wiring,
 };
 
 use crate::Attachments;
@@ -137,7 +136,7 @@ impl Attachments<'_> {
             Runtime::Docker => filter.unwrap_or(self.host.backend()),
             _ => self.host.backend(),
         };
-        let bridge = link.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = link.wiring.bridge();
         let behind = bridge.map(|bridge| bridge.name.clone());
         let template = template.unwrap_or_else(|| Publish::new(backend()));
         // The container's default route leads elsewhere: answers find back only to this host.
@@ -232,7 +231,7 @@ impl Holders {
 
     pub(super) fn add(&mut self, map: &PortMap) {
         for held in &mut self.records {
-            let bridge = held.record.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+            let bridge = held.record.wiring.bridge();
             let behind = bridge.map(|bridge| bridge.name.clone()).or(self.fresh.behind.clone());
             let fresh = || Publish { behind, ..self.fresh.clone() };
             let publish = held.record.wiring.publish.get_or_insert_with(fresh);
@@ -335,10 +334,8 @@ fn refuse_portless(link: &Attachment, alias: Option<&Alias>) -> Result<()> {
         ),
         _ => None,
     };
-    let firewall = link.wiring.firewall.as_ref();
-    let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
     // A sandbox of several networks may have another one that leads out.
-    let is_internal = is_internal && link.gateway_role.is_none();
+    let is_internal = link.wiring.is_internal() && link.gateway_role.is_none();
     let why = why.or(is_internal.then(|| "internal: nothing reaches it from outside".to_owned()));
     match why {
         Some(why) => Err(Error::unsupported(format!(

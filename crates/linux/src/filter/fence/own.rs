@@ -48,7 +48,7 @@ impl Own {
     /// [`Attachment::refuse_own_fence`].
     pub fn of(attachment: &Attachment) -> Result<Option<Self>> {
         attachment.refuse_own_fence()?;
-        let bridge = attachment.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let bridge = attachment.wiring.bridge();
         let Some((fence, bridge)) = attachment.wiring.own_fence.as_ref().zip(bridge) else {
             return Ok(None);
         };
