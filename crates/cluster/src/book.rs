@@ -5,7 +5,7 @@ mod authority;
 mod block;
 mod certificate;
 mod joining;
-mod kept;
+mod kept_address;
 mod layout;
 mod member;
 mod network;
@@ -26,7 +26,7 @@ pub use certificate::{
     revoke_strays,
 };
 pub use joining::{Joined, Shown, create_token, join, join_with, refuse_token, remove_token};
-pub use kept::{KeptAddress, Written, answer_kept, kept_elsewhere, publish_kept};
+pub use kept_address::{KeptAddress, Written, answer_kept, kept_elsewhere, publish_kept};
 pub use layout::{raise_layout, refuse_other_layout};
 pub use member::{change_host, form, has_remains, refuse_removal, remove_host};
 pub use network::{

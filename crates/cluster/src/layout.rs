@@ -35,10 +35,6 @@ use serde::de::DeserializeOwned;
 use crate::port::{HostRecord, Key, Record, TokenId};
 use crate::trust::Serial;
 
-/// The latest version that this program reads and writes.
-pub const VERSION: u32 = 2;
-/// The oldest one.
-pub const OLDEST: u32 = VERSION - 1;
 /// Where everything is.
 pub const ROOT: &str = "/spoke/v1/";
 /// Longer values are left out, in bytes: a placement may name some hundred hosts.

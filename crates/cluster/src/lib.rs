@@ -11,8 +11,10 @@
 //! out and named.
 
 pub mod book;
+pub mod enrollment;
 mod etcd;
 pub mod layout;
+mod layout_version;
 mod port;
 mod reach;
 mod token;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 use crate::View;
+use crate::layout_version;
 use crate::trust::{AuthorityRecord, CertificateRecord, Serial, Standing};
 
 /// The name of a token: 16 hexadecimal digits. It is no secret.
@@ -107,7 +108,7 @@ pub struct AliveRecord {
 impl AliveRecord {
     /// Of this program.
     pub fn new(etcd: Option<bool>, authority: Option<Standing>) -> Self {
-        Self { layout: crate::layout::VERSION, etcd, authority }
+        Self { layout: layout_version::LATEST, etcd, authority }
     }
 
     fn first() -> u32 {

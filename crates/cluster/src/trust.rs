@@ -2,23 +2,21 @@
 //! the list of those that are worth nothing any more.
 //!
 //! The authority's key is on the hosts that run a server of etcd, and nowhere else. A host asks one of
-//! them for its certificates ([`wire`]), with a token at first and with its own certificate from then on.
+//! them for its certificates ([`crate::enrollment`]), with a token at first and with its own certificate from then on.
 
 mod abandoned;
 mod authority;
 mod files;
+pub(crate) mod pem;
 mod rotation;
 mod serial;
-mod tls;
 mod trusted;
-pub mod wire;
 
 pub use abandoned::Abandoned;
 pub use authority::{Authority, Usage, Validity};
 pub use files::{Files, OwnCertificate, Pending};
 pub use rotation::{AuthorityRecord, Phase, Standing, Successor};
 pub use serial::{CertificateRecord, PublicKey, Serial};
-pub use tls::{PeerQuestion, Pinned, ask_pinned, ask_with, is_other, server};
 pub use trusted::Trusted;
 
 use model::{Error, Result};

@@ -2,7 +2,7 @@
 
 use model::{Error, Result};
 
-use crate::layout::{OLDEST, VERSION};
+use crate::layout_version::{LATEST, OLDEST};
 use crate::port::{Cluster, Expect, Key, Record, Txn};
 use crate::view::View;
 
@@ -12,9 +12,9 @@ use crate::view::View;
 /// As said.
 pub fn refuse_other_layout(view: &View) -> Result<()> {
     match view.layout {
-        None | Some(OLDEST..=VERSION) => Ok(()),
+        None | Some(OLDEST..=LATEST) => Ok(()),
         Some(other) => Err(Error::unsupported(format!(
-            "the cluster's records have layout {other}, and this Spoke knows {OLDEST} and {VERSION}: \
+            "the cluster's records have layout {other}, and this Spoke knows {OLDEST} and {LATEST}: \
              install the version of the other hosts"
         ))),
     }
@@ -26,10 +26,10 @@ pub fn refuse_other_layout(view: &View) -> Result<()> {
 /// # Errors
 /// As the cluster's.
 pub fn raise_layout(cluster: &impl Cluster, view: &View) -> Result<()> {
-    let knows = |host| view.layouts.get(host).is_some_and(|layout| *layout >= VERSION);
-    if view.layout.is_none_or(|layout| layout >= VERSION) || !view.hosts.keys().all(knows) {
+    let knows = |host| view.layouts.get(host).is_some_and(|layout| *layout >= LATEST);
+    if view.layout.is_none_or(|layout| layout >= LATEST) || !view.hosts.keys().all(knows) {
         return Ok(());
     }
     let txn = Txn::default().require(Key::Layout, Expect::Present);
-    cluster.commit(&txn.put(Key::Layout, Record::Layout(VERSION))).map(drop)
+    cluster.commit(&txn.put(Key::Layout, Record::Layout(LATEST))).map(drop)
 }

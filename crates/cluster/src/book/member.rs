@@ -5,7 +5,8 @@ use model::{ClusterHost, Error, HostName, Result};
 use super::RACES;
 use super::layout::refuse_other_layout;
 use super::unanswered::Unanswered;
-use crate::layout::{self, VERSION};
+use crate::layout;
+use crate::layout_version::LATEST;
 use crate::port::{Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, Txn, Write};
 use crate::reach::{is_host, is_of_family, of_other_family};
 use crate::view::View;
@@ -31,7 +32,7 @@ pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Resu
         let txn = match view.layout {
             Some(_) => txn.require(Key::Layout, Expect::Present),
             None => {
-                txn.require(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION))
+                txn.require(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(LATEST))
             }
         };
         if let Outcome::Done(_) = unanswered.heed(cluster.commit(&txn))? {

@@ -13,7 +13,7 @@ use model::{
 };
 
 use super::RACES;
-use super::kept::written_again;
+use super::kept_address::written_again;
 use super::unanswered::Unanswered;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn, is_refusal};
 use crate::view::View;

@@ -417,7 +417,7 @@ fn a_host_with_an_address_of_a_network_is_refused() {
 #[test]
 fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
     let records = cluster();
-    records.write(&put(Key::Layout, Record::Layout(crate::layout::VERSION)));
+    records.write(&put(Key::Layout, Record::Layout(crate::layout_version::LATEST)));
     let draining = |it: &mut ClusterHost| {
         it.draining = true;
         Ok(())

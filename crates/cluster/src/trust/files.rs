@@ -140,7 +140,7 @@ impl Files {
     /// # Errors
     /// Where it is not there, or damaged.
     pub fn authority_digest(&self) -> Result<String> {
-        super::tls::certificate(&self.read(&self.authority_path())?).map(|der| super::digest(&der))
+        super::pem::certificate(&self.read(&self.authority_path())?).map(|der| super::digest(&der))
     }
 
     /// The authorities that this host trusts.

@@ -88,13 +88,13 @@ impl Trusted {
 
     /// Which of them has signed a certificate that a host shows as a client, by its digest; `pem` may have its key too.
     pub fn issuer(&self, pem: &str, now: Timestamp) -> Option<String> {
-        let shown = super::tls::certificate(pem).ok()?;
+        let shown = super::pem::certificate(pem).ok()?;
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now.0));
         let has_signed = |der: &&CertificateDer<'static>| {
             let Ok(roots) = Self(vec![(*der).clone()]).roots() else { return false };
             let verifier = WebPkiClientVerifier::builder_with_provider(
                 Arc::new(roots),
-                super::tls::provider(),
+                super::pem::provider(),
             );
             let verifier = verifier.build();
             verifier.is_ok_and(|it| it.verify_client_cert(&shown, &[], now).is_ok())
@@ -118,7 +118,7 @@ impl Trusted {
     ///
     /// # Errors
     /// `Invalid` where one of them cannot be an authority's.
-    pub(super) fn roots(&self) -> Result<RootCertStore> {
+    pub(crate) fn roots(&self) -> Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
         for der in &self.0 {
             let added = roots.add(der.clone());
@@ -130,7 +130,7 @@ impl Trusted {
         Ok(roots)
     }
 
-    pub(super) fn certificates(&self) -> &[CertificateDer<'static>] {
+    pub(crate) fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.0
     }
 

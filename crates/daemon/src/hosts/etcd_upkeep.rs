@@ -15,7 +15,8 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use cluster::trust::{Authority, Files, Standing, Usage, ask_with, wire};
+use cluster::enrollment::{ask_with, wire};
+use cluster::trust::{Authority, Files, Standing, Usage};
 use cluster::{AliveRecord, Etcd, Revision, Url, View, book};
 use host::cluster_health;
 use host::time;

@@ -10,9 +10,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::trust::{
-    self, Authority, Files, PeerQuestion, PublicKey, Serial, Usage, Validity, wire,
-};
+use cluster::enrollment::{self, PeerQuestion, wire};
+use cluster::trust::{self, Authority, Files, PublicKey, Serial, Usage, Validity};
 use cluster::{Cluster, View, book};
 use host::time;
 use model::{ClusterHost, Error, HostName, Kind, Result};
@@ -151,7 +150,7 @@ impl Hosts {
     fn answer(&self, stream: TcpStream, life: u32) -> Result<bool> {
         let files = self.files();
         stream.set_nonblocking(false).map_err(|cause| Error::os("answering a host", cause))?;
-        let config = trust::server(
+        let config = enrollment::server(
             &files.read(&files.authority_path())?,
             &files.read(&files.server_path())?,
         )?;

@@ -3,10 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use cluster::trust::{
-    Authority, Files, OwnCertificate, Pending, Pinned, Serial, Usage, Validity, ask_pinned,
-    is_other, wire,
-};
+use cluster::enrollment::{Pinned, ask_pinned, is_other, wire};
+use cluster::trust::{Authority, Files, OwnCertificate, Pending, Serial, Usage, Validity};
 use cluster::{Access, Door, JoinToken, TokenId, Url, View, book};
 use host::hosts::Me;
 use host::time;

@@ -92,7 +92,7 @@ fn a_host_that_was_taken_out_leaves_nothing() {
 fn a_host_that_became_a_member_is_one() {
     let it = ClusterHost::new([192, 0, 2, 7].into(), Timestamp(1));
     let records = cluster();
-    records.write(&put(Key::Layout, Record::Layout(crate::layout::VERSION)));
+    records.write(&put(Key::Layout, Record::Layout(crate::layout_version::LATEST)));
     form(&losing(records), &host("d"), &it).unwrap();
     let records = cluster();
     let token = crate::JoinToken::new(vec!["http://192.0.2.9:2379".parse().unwrap()]).unwrap();

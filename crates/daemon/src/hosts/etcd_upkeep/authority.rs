@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime};
 
-use cluster::trust::{Authority, Files, Phase, Standing, Successor, Trusted, wire};
+use cluster::enrollment::wire;
+use cluster::trust::{Authority, Files, Phase, Standing, Successor, Trusted};
 use cluster::{Cluster, book};
 use host::time;
 use model::{Error, Result};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::trust::{OwnCertificate, Pending, Trusted, wire};
+use cluster::enrollment::wire;
+use cluster::trust::{OwnCertificate, Pending, Trusted};
 use host::time;
 use model::{Error, Result};
 

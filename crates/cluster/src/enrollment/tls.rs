@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use model::{Error, Kind, Result};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig,
@@ -19,8 +17,9 @@ use rustls::{
 };
 use web::Timed;
 
-use super::trusted::Trusted;
 use super::wire::{self, Ask, Reply};
+use crate::trust::pem::{damaged, pair, provider};
+use crate::trust::{Trusted, digest};
 
 /// How long the other host has to accept a connection.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -82,7 +81,7 @@ impl PeerQuestion {
         let mut stream = Stream::new(&mut connection, &mut socket);
         let ask = wire::read(&mut stream)?;
         let shown = stream.conn.peer_certificates().and_then(<[_]>::first);
-        let certificate = shown.map(|shown| super::digest(shown));
+        let certificate = shown.map(|shown| digest(shown));
         let (reply, is_done) = match work(Self { ask, certificate }) {
             Ok(reply) => (reply, true),
             Err(error) => (Reply::failed(&error), false),
@@ -163,25 +162,6 @@ fn exchange(
     wire::read::<Reply>(&mut stream)?.checked()
 }
 
-pub(super) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
-}
-
-pub(super) fn certificate(pem: &str) -> Result<CertificateDer<'static>> {
-    CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| damaged())
-}
-
-fn pair(pem: &str) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
-    let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| damaged())?;
-    Ok((certificate(pem)?, key))
-}
-
-fn damaged() -> Error {
-    Error::invalid(
-        "a certificate or key of this host is damaged; remove the host and join it again",
-    )
-}
-
 /// Believes the authority that the server itself shows, if it has the digest, and then what that signed.
 #[derive(Debug)]
 struct ByDigest(Pinned);
@@ -196,7 +176,7 @@ impl ServerCertVerifier for ByDigest {
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
         let unknown = || rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
-        let meant = shown.iter().find(|shown| super::digest(shown) == self.0.0);
+        let meant = shown.iter().find(|shown| digest(shown) == self.0.0);
         let mut roots = RootCertStore::empty();
         roots.add(meant.ok_or_else(unknown)?.clone().into_owned())?;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());

@@ -8,10 +8,10 @@ use model::{Error, HostName, Kind, Result, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::serial::PublicKey;
 use crate::etcd::Url;
 use crate::port::TokenId;
 use crate::token::Secret;
+use crate::trust::PublicKey;
 
 /// Longer lines are refused, in bytes.
 const LONGEST: u64 = 32 << 10;

@@ -6,10 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use cluster::trust::{
-    Authority, Files, OwnCertificate, PeerQuestion, Pending, Pinned, Serial, Usage, Validity,
-    ask_pinned, ask_with, is_other, server, wire,
-};
+use cluster::enrollment::{PeerQuestion, Pinned, ask_pinned, ask_with, is_other, server, wire};
+use cluster::trust::{Authority, Files, OwnCertificate, Pending, Serial, Usage, Validity};
 use model::{Error, HostName, Kind, Result, Timestamp};
 
 const LIFE: u32 = 3600;
