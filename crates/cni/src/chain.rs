@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::runtime::{Cache, NetworkList, Runtime, Target};
 use crate::wire::{Failure, Object, Success, Version};
+pub(crate) use name::inside;
 pub use name::{inner, list};
 use parking::Parking;
 pub(crate) use parking::name as file_name;

@@ -3,7 +3,6 @@
 
 mod dhcp;
 mod directory;
-pub(crate) mod execute;
 mod foreign;
 #[cfg(test)]
 mod tests;

@@ -6,13 +6,18 @@
 //! [`wire`] is the protocol, for both ends, and [`process`] how a plugin is executed within bounds. [`list`] and [`mod@reference`] read what others keep on
 //! disk.
 
+mod call;
 pub mod chain;
 mod delegate;
+pub mod described;
 pub mod dhcp;
+mod execute;
 pub mod list;
 mod many;
 mod namespace;
+mod output;
 mod plugin;
+mod plugin_type;
 mod previous;
 pub mod process;
 pub mod reference;
@@ -22,9 +27,11 @@ mod source;
 pub mod wire;
 mod words;
 
+pub use call::Context;
 pub use chain::Chain;
 pub use delegate::Delegates;
 pub use many::ManyHosts;
 pub use namespace::{Kernel, NamespaceKind, Namespaces};
-pub use plugin::Plugin;
-pub use skel::{Context, Output, introduce, run};
+pub use output::Output;
+pub use plugin_type::Plugin;
+pub use skel::{introduce, run};

@@ -4,10 +4,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use model::{IpNet, NetworkName};
+use model::IpNet;
 use serde_json::{Map, Value};
 
-use crate::plugin;
 use crate::wire::{Node, Object};
 
 /// A larger file is no network configuration.
@@ -49,14 +48,6 @@ pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
     (networks, unread)
 }
 
-/// The networks that Spoke's plugins make as the configuration files of a directory describe them, each with its file.
-/// A list that joins a network, or one that only another plugin makes, describes none.
-pub fn described(directory: &Path) -> Vec<(NetworkName, PathBuf)> {
-    let named = |path: PathBuf| Some((described_in(&path)?, path));
-    let paths = files(directory, &["conflist", "conf"]).unwrap_or_default();
-    paths.into_iter().filter_map(named).collect()
-}
-
 /// The files of a directory with one of these extensions, in the order of their names.
 ///
 /// # Errors
@@ -69,17 +60,6 @@ pub fn files(directory: &Path, extensions: &[&str]) -> io::Result<Vec<PathBuf>> 
     let mut files: Vec<_> = all.filter(is_one).collect();
     files.sort();
     Ok(files)
-}
-
-fn described_in(path: &Path) -> Option<NetworkName> {
-    let object = read_object(path)?;
-    let config = Object::new("", &object);
-    let main = match config.get("plugins") {
-        Some(_) => objects(config.list("plugins").ok()?).into_iter().next()?,
-        None => config.clone(),
-    };
-    let name = config.text("name").ok().flatten()?;
-    if plugin::describes_network(&main) { name.parse().ok() } else { None }
 }
 
 /// The plugins of this type in the configuration files of a directory and of those in it, wherever in a
@@ -148,7 +128,8 @@ fn is_tenants(config: &Object<'_>, plugins: &[Object<'_>]) -> bool {
         || options.is_some_and(|options| options.get("address_space").is_some())
 }
 
-fn objects(nodes: Vec<Node<'_>>) -> Vec<Object<'_>> {
+/// Those of the values that are objects.
+pub(crate) fn objects(nodes: Vec<Node<'_>>) -> Vec<Object<'_>> {
     nodes.iter().filter_map(|node| node.object().ok()).collect()
 }
 

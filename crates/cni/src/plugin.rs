@@ -2,13 +2,13 @@
 
 mod bandwidth;
 mod bridge;
+mod configuration;
 mod device;
 mod dummy;
 mod firewall;
 mod ipam;
 mod ipvlan;
 mod joined;
-mod kind;
 mod link;
 mod loopback;
 mod macvlan;
@@ -22,44 +22,14 @@ mod tuning;
 mod vlan;
 mod vrf;
 
-use std::path::PathBuf;
+use model::{IfName, InterfaceAddress, Labels, Layer, NetworkName, Stage, Wiring};
 
-use model::{
-    ContainerId, IfName, InterfaceAddress, Labels, Layer, NetworkName, Result, Sandbox, Stage,
-    Wiring,
-};
+pub(crate) use configuration::{plan, remnant};
 
-pub use kind::Plugin;
-
-use crate::Context;
+use crate::call::Call;
+use crate::plugin_type::Plugin;
 use crate::source::Source;
-use crate::wire::{Args, Command, Configuration, Environment, Object, Success};
-
-/// A call whose form is right.
-pub(crate) struct Call<'a> {
-    pub(crate) plugin: Plugin,
-    pub(crate) command: Command,
-    pub(crate) environment: &'a Environment,
-    pub(crate) config: &'a Configuration,
-    /// The container and its interface; none in GC and STATUS.
-    pub(crate) subject: Option<(ContainerId, IfName)>,
-    pub(crate) sandbox: Option<Sandbox>,
-    pub(crate) previous: Option<Success>,
-    pub(crate) context: &'a Context<'a>,
-}
-
-impl Call<'_> {
-    /// `CNI_ARGS` without unknown keys.
-    pub(crate) fn args(&self) -> Result<Args> {
-        Args::parse(&self.environment.args)?.strict()
-    }
-
-    /// `CNI_PATH`.
-    pub(crate) fn path(&self) -> Vec<PathBuf> {
-        let directories = self.environment.path.split(':');
-        directories.filter(|directory| !directory.is_empty()).map(PathBuf::from).collect()
-    }
-}
+use crate::wire::Object;
 
 /// Whether a plugin's configuration describes a network of this host that Spoke makes. One of type `spoke` that says
 /// nothing of it joins the network of its list's name.

@@ -2,7 +2,8 @@
 
 use model::{Error, Fact, Result};
 
-use crate::plugin::{Call, Plugin};
+use crate::call::Call;
+use crate::plugin_type::Plugin;
 use crate::wire::{Command, Success};
 
 /// What the reference's library says of a result that cannot be read.

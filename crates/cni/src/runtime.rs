@@ -9,12 +9,9 @@ mod cache;
 mod call;
 mod load;
 mod network;
-pub(crate) mod program_lock;
 mod request;
 mod target;
 mod verbs;
-
-pub(crate) use call::refusal;
 
 pub use cache::{Cache, CachedAttachment};
 pub use call::{Native, Programs, Trace};

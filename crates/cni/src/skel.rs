@@ -8,54 +8,26 @@ mod several;
 
 use std::fmt::Write as _;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use engine::{Engine, Request};
+use engine::Request;
 use model::{
-    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, IfName, Layer, Network, Phase,
-    Result, Sandbox, Timestamp,
+    Attached, Attachment, AttachmentId, ContainerId, Error, IfName, Layer, Network, Phase, Result,
+    Sandbox,
 };
 use serde_json::{Value, json};
 
-use crate::many::ManyHosts;
-use crate::namespace::{NamespaceKind, Namespaces};
-use crate::plugin::{Call, Plan, Plugin};
+use crate::call::{Call, Context};
+use crate::chain;
+use crate::namespace::NamespaceKind;
+use crate::output::Output;
+use crate::plugin::{self, Plan};
+use crate::plugin_type::Plugin;
 use crate::wire::{
     Args, Command, Configuration, Document, Environment, Failure, Interface, NO_ADDRESS, Success,
     Version,
 };
 use crate::words::{self, reported};
-
-/// The context of a plugin.
-pub struct Context<'a> {
-    /// The one door.
-    pub engine: &'a Engine<'a>,
-    /// Where packet filter rules go if the configuration does not say.
-    pub backend: Backend,
-    /// Opens `CNI_NETNS`.
-    pub namespaces: &'a dyn Namespaces,
-    /// The time, for showing only.
-    pub now: Timestamp,
-    /// The sysctls that may be set, one regular expression per line; all where there is no such
-    /// file. The reference has it at `/etc/cni/tuning/allowlist.conf`.
-    pub allowlist: &'a Path,
-    /// A network of many hosts as this host has it, once a daemon has declared and made it where it is not there yet;
-    /// `None` where it is on other hosts only.
-    pub share: &'a dyn Fn(&ManyHosts) -> Result<Option<Network>>,
-}
-
-/// The output of a plugin for its process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
-    /// For standard output: one JSON object, or nothing.
-    pub stdout: String,
-    /// For standard error: for people.
-    pub stderr: String,
-    /// The exit code.
-    pub code: i32,
-    /// The process that prints this must then call [`Attachments::answered`](engine::Attachments::answered) with these, in this order.
-    pub unreported: Vec<(AttachmentId, Layer)>,
-}
 
 /// Runs `plugin` with `environment` and `input`. Without a command it describes itself.
 ///
@@ -158,7 +130,7 @@ impl Run<'_> {
         let version = document.version()?;
         refuse_unspoken(self.plugin, version, command)?;
         allows(version, command)?;
-        let config = Configuration::of(document)?.inside(&environment.chain)?;
+        let config = chain::inside(Configuration::of(document)?, &environment.chain)?;
         let (sandbox, strange) = self.sandbox(command)?;
         let mut call = Call {
             plugin: self.plugin,
@@ -188,7 +160,7 @@ impl Run<'_> {
             Command::Check => check(call).map(|()| None),
             Command::Gc => gc(call).map(|()| None),
             Command::Status => {
-                let plan = call.plugin.plan(call)?;
+                let plan = plugin::plan(call)?;
                 several::status(call, &plan).map(|()| None)
             }
             Command::Version => Ok(None),
@@ -235,7 +207,7 @@ impl Run<'_> {
     }
 
     fn add(&mut self, call: &Call<'_>) -> Result<Value> {
-        let plan = call.plugin.plan(call)?;
+        let plan = plugin::plan(call)?;
         if let Some(note) = &plan.note {
             let _ = writeln!(self.notes, "{note}");
         }
@@ -246,9 +218,9 @@ impl Run<'_> {
 
     /// A configuration that is not understood is no reason to keep anything.
     fn del(&mut self, call: &Call<'_>) -> Result<()> {
-        let plan = call.plugin.plan(call).unwrap_or_else(|error| {
+        let plan = plugin::plan(call).unwrap_or_else(|error| {
             let _ = writeln!(self.notes, "DEL goes by the container alone: {error}");
-            call.plugin.remnant(call)
+            plugin::remnant(call)
         });
         match call.plugin {
             Plugin::Spoke => several::del(call, plan),
@@ -360,7 +332,7 @@ fn with_interfaces(mut previous: Success, attachment: &Attachment) -> Success {
 
 /// As the reference: what the address source misses goes before what the plugin itself does.
 fn check(call: &Call<'_>) -> Result<()> {
-    let plan = call.plugin.plan(call)?;
+    let plan = plugin::plan(call)?;
     let asks = matches!(plan.source.ipam, model::Ipam::HostLocal { .. });
     let source = (asks && !several::is_joining(&plan)).then(|| request(call, plan.clone()));
     check_as(call, plan).map_err(|error| {
@@ -424,7 +396,7 @@ fn gc(call: &Call<'_>) -> Result<()> {
     let containers: Vec<ContainerId> =
         valid.iter().map(|(container, _)| container.clone()).collect();
     valid.extend(containers.into_iter().map(|container| (container, loopback.clone())));
-    let plan = call.plugin.plan(call).unwrap_or_else(|_| call.plugin.remnant(call));
+    let plan = plugin::plan(call).unwrap_or_else(|_| plugin::remnant(call));
     match call.plugin {
         Plugin::Spoke => several::gc(call, &plan, valid),
         _ => call.context.engine.repair.gc(&network(call, &plan), &valid),

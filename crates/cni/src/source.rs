@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 use model::{Dns, Error, ForeignIpam, Ipam, Lease, Pool, Result, Route, Space};
 
-use crate::plugin::{Call, Plugin};
+use crate::call::Call;
+use crate::plugin_type::Plugin;
 use crate::reference::NETWORKS;
 use crate::wire::{Command, Object, parse_dns};
 use crate::words::reported;

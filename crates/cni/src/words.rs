@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use model::{DeviceChoice, Error, Fact, IfName, RequestedAddress, Route};
 
-use crate::plugin::{Call, Plugin};
+use crate::call::Call;
+use crate::plugin_type::Plugin;
 use crate::wire::{Command, Failure};
 
 /// An error of a configuration: the reference's words, and Spoke's addition.

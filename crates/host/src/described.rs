@@ -21,7 +21,7 @@ pub fn described(
     let podmans = places.iter().rev().flat_map(|place| files(place));
     let mut all: Vec<Described> =
         podmans.filter_map(|file| podmans_network(&file, backend, now)).collect();
-    let lists = cni::list::described(&root.join(podman_networks::LISTS)).into_iter();
+    let lists = cni::described::networks(&root.join(podman_networks::LISTS)).into_iter();
     all.extend(lists.map(|(name, file)| Described {
         name,
         by: "CNI",

@@ -10,8 +10,7 @@ use engine::port::Offer;
 use model::{Attachment, Error, ForeignIpam, InterfaceAddress, Result, Sandbox};
 use serde_json::{Value, json};
 
-use super::execute::{Input, LIMIT, execute, find};
-use crate::runtime::{program_lock, refusal as failure_of};
+use crate::execute::{Input, LIMIT, execute, find, program_lock, refusal as failure_of};
 use crate::wire::{Command, Document, Environment, LONGEST, Object, Success, Version};
 
 /// The lock of an attachment, which the plugin has while it runs.

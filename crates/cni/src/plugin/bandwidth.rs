@@ -2,7 +2,8 @@
 
 use model::{Bandwidth, Error, Fact, IfName, Rate, Result, Wiring};
 
-use super::{Call, Plan};
+use super::Plan;
+use crate::call::Call;
 use crate::wire::{Command, Object, Success};
 use crate::words::reported;
 

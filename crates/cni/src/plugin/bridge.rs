@@ -5,7 +5,8 @@ use model::{
     Vlans, Wiring,
 };
 
-use super::{Call, Plan, link};
+use super::{Plan, link};
+use crate::call::Call;
 use crate::source;
 use crate::wire::{Node, Object};
 use crate::words::reported;

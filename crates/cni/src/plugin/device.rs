@@ -6,7 +6,8 @@ use model::{
     Device, DeviceAddress, DeviceChoice, Error, Fact, LinkKind, Mac, Result, Space, Wiring,
 };
 
-use super::{Call, Plan, link};
+use super::{Plan, link};
+use crate::call::Call;
 use crate::source;
 use crate::wire::{Command, Object};
 

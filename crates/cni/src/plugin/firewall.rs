@@ -2,7 +2,8 @@
 
 use model::{Backend, Error, Firewall, IfName, IngressPolicy, Result, Wiring, ZoneName};
 
-use super::{Call, Plan};
+use super::Plan;
+use crate::call::Call;
 use crate::wire::Object;
 use crate::words::reported;
 

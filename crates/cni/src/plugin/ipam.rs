@@ -2,7 +2,8 @@
 
 use model::{Error, Result, Space};
 
-use super::{Call, Plan};
+use super::Plan;
+use crate::call::Call;
 use crate::source;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {

@@ -3,7 +3,8 @@
 
 use model::{IfName, Ipvlan, IpvlanMode, LinkKind, Parent, Result, Space, Wiring};
 
-use super::{Call, Plan, link, parent};
+use super::{Plan, link, parent};
+use crate::call::Call;
 use crate::source;
 use crate::wire::{Command, Object, Success};
 use crate::words::reported;

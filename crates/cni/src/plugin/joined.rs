@@ -2,7 +2,7 @@
 
 use model::{Attachment, Error, IfName, Layer, Network, NetworkName, Result};
 
-use super::Call;
+use crate::call::Call;
 use crate::wire::{Command, Node, Object};
 
 /// The name of the only field `"network"`.

@@ -5,7 +5,7 @@ use model::{
     Wiring,
 };
 
-use super::Call;
+use crate::call::Call;
 use crate::source::Source;
 use crate::wire::Object;
 use crate::words::reported;

@@ -2,7 +2,8 @@
 
 use model::{LinkKind, Result};
 
-use super::{Call, Plan, link};
+use super::{Plan, link};
+use crate::call::Call;
 
 pub(super) fn plan(_call: &Call<'_>) -> Result<Plan> {
     let template = link::alone(LinkKind::Loopback, None);

@@ -2,7 +2,8 @@
 
 use model::{Error, LinkKind, Macvlan, MacvlanMode, Parent, Result, Space, Wiring};
 
-use super::{Call, Plan, link, parent};
+use super::{Plan, link, parent};
+use crate::call::Call;
 use crate::source;
 use crate::wire::Object;
 use crate::words::reported;

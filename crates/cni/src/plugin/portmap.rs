@@ -5,7 +5,8 @@ use std::num::NonZeroU16;
 
 use model::{Backend, Error, IptablesPublish, PortMap, Protocol, Publish, Result, Wiring};
 
-use super::{Call, Plan};
+use super::Plan;
+use crate::call::Call;
 use crate::wire::{Command, Node, Object};
 use crate::words::reported;
 

@@ -2,7 +2,8 @@
 
 use model::{LinkKind, Ptp, Result, Space, Wiring};
 
-use super::{Call, Plan, link};
+use super::{Plan, link};
+use crate::call::Call;
 use crate::source;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use model::{Error, Family, Result, SourceRouting, Wiring};
 
-use super::{Call, Plan};
+use super::Plan;
+use crate::call::Call;
 use crate::wire::{Command, Object};
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {

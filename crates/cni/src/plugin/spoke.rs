@@ -21,8 +21,9 @@ use model::{
 use spec::{Driver, NetworkSpec};
 
 use super::joined::joined;
-use super::{Call, Plan, device, link, parent};
-use crate::plugin::Plugin;
+use super::{Plan, device, link, parent};
+use crate::call::Call;
+use crate::plugin_type::Plugin;
 use crate::source::{self, Source};
 use crate::wire::{Command, Object};
 

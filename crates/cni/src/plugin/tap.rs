@@ -2,7 +2,8 @@
 
 use model::{Error, LinkKind, Result, Space, Tap, Wiring};
 
-use super::{Call, Plan, link};
+use super::{Plan, link};
+use crate::call::Call;
 use crate::source;
 use crate::wire::Object;
 

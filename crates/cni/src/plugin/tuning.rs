@@ -8,7 +8,8 @@ use regex_lite::Regex;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{Call, Plan};
+use super::Plan;
+use crate::call::Call;
 use crate::wire::{Command, Object};
 use crate::words::reported;
 

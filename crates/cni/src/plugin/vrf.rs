@@ -2,7 +2,8 @@
 
 use model::{IfName, Result, Vrf, Wiring};
 
-use super::{Call, Plan};
+use super::Plan;
+use crate::call::Call;
 use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use model::{Dns, HostName, ResolverOption, Result, SearchDomain};
 
-use crate::plugin::{Call, Plugin};
+use crate::call::Call;
+use crate::plugin_type::Plugin;
 use crate::wire::{Command, Node, Object};
 
 /// More names than this are too many.

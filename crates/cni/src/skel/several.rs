@@ -7,7 +7,8 @@ use engine::{Members, Request};
 use model::{Attachment, Dns, Error, Network, NetworkName, Origin, Phase, Result};
 
 use super::{Added, network, request, require_interface};
-use crate::plugin::{Call, Plan};
+use crate::call::Call;
+use crate::plugin::Plan;
 use crate::wire::{NO_ADDRESS, Success, Version};
 use crate::words::reported;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use model::{Dhcp, DhcpOption, Error, Result};
 
-use crate::plugin::Call;
+use crate::call::Call;
 use crate::wire::{Node, Object};
 
 /// Where the reference's daemon listens.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use model::{Error, Family, IpNet, Lease, Result, Space};
 
 use super::ranges::is_single;
-use crate::plugin::Call;
+use crate::call::Call;
 use crate::wire::{Node, Object, Version};
 use crate::words::reported;
 

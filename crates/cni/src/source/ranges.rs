@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{Error, Fact, Family, IpNet, Order, Pool, PoolId, Range, Result, Space};
 
-use crate::plugin::Call;
+use crate::call::Call;
 use crate::wire::{Command, Node, Object, Version};
 use crate::words::reported;
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use engine::Members;
 
 use super::node::Object;
-use super::{Command, Failure, Node, Success, Version};
+use super::{Failure, Node, Success, Version};
 
 /// A configuration longer than this is refused, in bytes.
 pub const LONGEST: u64 = 1 << 20;
@@ -114,14 +114,9 @@ impl Configuration {
         Ok(Self { document, name, version })
     }
 
-    /// The same where the plugin makes a part of what is attached to the network `chain` of Spoke.
-    /// That has a record under this name already, and the part gets one of its own.
-    pub(crate) fn inside(mut self, chain: &str) -> Result<Self, Failure> {
-        if self.name.as_str() == chain {
-            let inner = crate::chain::inner(chain);
-            self.name = inner.map_err(|error| Failure::of(&error, Command::Add))?;
-        }
-        Ok(self)
+    /// The same under another name in the store.
+    pub(crate) fn with_name(self, name: NetworkName) -> Self {
+        Self { name, ..self }
     }
 
     /// The network's name in the store.

@@ -7,7 +7,8 @@ use model::{
 use spec::{Driver, NetworkSpec};
 
 use super::{neutron, ovs};
-use crate::plugin::{Call, bridge, device, ipvlan, macvlan, parent, tap};
+use crate::call::Call;
+use crate::plugin::{bridge, device, ipvlan, macvlan, parent, tap};
 use crate::wire::Object;
 
 /// The driver that `driver` names; `bridge` where it names none.

@@ -4,7 +4,8 @@ use model::{Bandwidth, Error, IfName, LinkKind, Mac, Result, SourceRouting, Tuni
 use spec::Driver;
 
 use super::own_fence;
-use crate::plugin::{Call, bandwidth, link, portmap, source_routing, tuning};
+use crate::call::Call;
+use crate::plugin::{bandwidth, link, portmap, source_routing, tuning};
 use crate::wire::{Node, Object};
 
 /// The network's wiring with what the call asks for.

@@ -3,7 +3,8 @@
 use model::{Network, Result};
 
 use super::extras;
-use crate::plugin::{Call, Plan};
+use crate::call::Call;
+use crate::plugin::Plan;
 use crate::source::{self, Source};
 
 /// The container's part in `network`, the only one.

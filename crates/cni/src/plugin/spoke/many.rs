@@ -7,8 +7,9 @@ use model::{EngineKind, Error, IpNet, Network, Result};
 use spec::{HOSTS, ManyHostsSpec};
 
 use super::field;
+use crate::call::Call;
 use crate::many::ManyHosts;
-use crate::plugin::{Call, joined};
+use crate::plugin::joined;
 use crate::wire::{Command, Node, Object};
 
 /// The subnets, one of each family at most; chosen where none is named.

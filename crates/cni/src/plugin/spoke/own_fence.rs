@@ -3,7 +3,7 @@
 use model::{Error, Fence, Result};
 
 use super::field::{self, fence};
-use crate::plugin::Call;
+use crate::call::Call;
 use crate::wire::{Command, Node, Object};
 
 /// The annotations of a pod, which containerd and CRI-O pass where a configuration has this capability.

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use model::{Error, IfName, LinkKind, Mac, Network, NetworkName, Result, Wiring};
 
 use super::{extras, field, join, own_fence};
+use crate::call::Call;
+use crate::plugin::Plan;
 use crate::plugin::joined::{described, named_among};
-use crate::plugin::{Call, Plan};
 use crate::source;
 use crate::wire::{Command, Node, Object};
 

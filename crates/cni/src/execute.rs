@@ -1,5 +1,8 @@
 //! Executing a plugin, bounded in time and in what it may say.
 
+pub(crate) mod program_lock;
+mod refusal;
+
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -8,6 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use model::{Error, Result};
+
+pub(crate) use refusal::refusal;
 
 use crate::process;
 use crate::wire::Environment;
@@ -59,7 +64,7 @@ pub(crate) fn find(plugin: &str, path: &[PathBuf]) -> Result<PathBuf> {
 
 /// Runs `file` with `input` until it has ended; its standard error is kept, and passed on to that of this
 /// process. After `limit` it is killed with all that it started, which is [`model::Kind::TryAgain`].
-pub(super) fn execute(
+pub(crate) fn execute(
     file: &Path,
     environment: &Environment,
     input: Input,
