@@ -34,13 +34,14 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Kind, Result};
+use model::Result;
 use netlink::Socket;
 use netlink::nft::{
-    self, Base, ChainKind, Element, Expression, Family, Field, Hook, Lookup, Meta, Policy,
-    Register, RulePosition, Set, Table, Transaction, Tuple, Verdict,
+    self, Element, Expression, Family, Field, Hook, Lookup, Meta, Register, RulePosition, Set,
+    Table, Transaction, Tuple, Verdict,
 };
 
+use crate::packet_filter::{DESTINATION, SOURCE, address, base, is_as_made};
 use crate::tunnel::GROUP;
 use crate::{ENCRYPTED_PORT, PORT};
 
@@ -48,15 +49,8 @@ const NAME: &str = "spoke_overlay";
 const TABLES: [Table<'static>; 2] =
     [Table { family: Family::Ipv4, name: NAME }, Table { family: Family::Ipv6, name: NAME }];
 const MEMBERS: &str = "members";
-/// Before connection tracking's users, and before Spoke's own chains.
-const PRIORITY: i32 = -150;
 /// `IPPROTO_UDP`.
 const UDP: u8 = 17;
-/// Where the source and the destination are in the headers of IPv4 (RFC 791 §3.1) and IPv6 (RFC 8200 §3).
-pub(crate) const SOURCE: [u32; 2] = [12, 8];
-pub(crate) const DESTINATION: [u32; 2] = [16, 24];
-/// How long an address is, in bytes.
-const LENGTH: [u32; 2] = [4, 16];
 
 /// Each chain, and where it is.
 const CHAINS: [(&str, Hook); 3] =
@@ -151,20 +145,6 @@ pub(crate) fn remove(socket: &mut Socket) -> Result<()> {
     TABLES.into_iter().try_for_each(|table| nft::remove_table(socket, table))
 }
 
-/// Of a table whether it was found as it is made.
-pub(crate) fn is_as_made(verified: Result<()>) -> Result<bool> {
-    match verified {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == Kind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// A chain that sees packets before connection tracking's users do.
-pub(crate) fn base(hook: Hook) -> Base {
-    Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept }
-}
-
 const VALUE: Register = Register::FIRST;
 
 fn rules(ip: usize, hook: Hook) -> Vec<Vec<Expression<'static>>> {
@@ -197,11 +177,6 @@ fn members_only(ip: usize, hook: Hook) -> Vec<Expression<'static>> {
         steps.extend(of_a_user());
     }
     steps
-}
-
-/// Reads the address that is at this offset of its family's header.
-pub(crate) fn address(ip: usize, offset: [u32; 2], into: Register) -> Expression<'static> {
-    Expression::Network { offset: offset[ip], length: LENGTH[ip], into }
 }
 
 fn to_port(port: u16) -> Vec<Expression<'static>> {

@@ -19,6 +19,7 @@ mod guard;
 mod identity;
 mod kernel_device;
 mod outcome;
+mod packet_filter;
 mod route;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -11,7 +11,7 @@ use netlink::nft::{
     Tuple,
 };
 
-use crate::guard::is_as_made;
+use crate::packet_filter::is_as_made;
 
 pub(super) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_routes" };
 const COMMENT: &str = "made by Spoke";

@@ -6,7 +6,7 @@ use netlink::nft::{
     Base, ChainKind, Conntrack, Expression, Family, Hook, Meta, Policy, Register, Set, Verdict,
 };
 
-use crate::guard::{DESTINATION, SOURCE, address, base};
+use crate::packet_filter::{DESTINATION, SOURCE, address, base};
 
 use super::{BRIDGES, HOSTS, SOURCES, SUBNETS, SWITCHED, UNDERLAY};
 
