@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::functions::apply;
 use super::parse::{Node, Pipeline, Term};
+use super::value::{field, is_true, shown};
 
 /// Carries out the caller's own functions.
 pub trait Scope {
@@ -118,19 +119,6 @@ fn field_of<'a>(dot: &'a Value, path: &[String]) -> Result<&'a Value> {
     path.iter().try_fold(dot, |within, name| field(within, name))
 }
 
-/// A field by its name in JSON, or by the name that Go would give it: `.HostPort` is `host_port`.
-pub(super) fn field<'a>(within: &'a Value, name: &str) -> Result<&'a Value> {
-    let Value::Object(fields) = within else {
-        return Err(Error::invalid(format!(".{name}: there are no fields in it")));
-    };
-    let folded = |name: &str| name.replace('_', "").to_lowercase();
-    let found = fields.iter().find(|(known, _)| folded(known) == folded(name));
-    found.map(|(_, value)| value).ok_or_else(|| {
-        let known: Vec<&str> = fields.keys().map(String::as_str).collect();
-        Error::invalid(format!("no field .{name}; there are {}", known.join(", ")))
-    })
-}
-
 /// Text of other programs must not control the terminal: control characters become question marks.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
@@ -156,34 +144,4 @@ fn elements(value: Value) -> Result<Vec<Value>> {
             Err(Error::invalid("range over a single value"))
         }
     }
-}
-
-pub(super) fn is_true(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(value) => *value,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-    }
-}
-
-/// As Go prints it.
-pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "<no value>".to_owned(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", spaced(items)),
-        Value::Object(fields) => {
-            let field = |(name, value): (&String, &Value)| format!("{name}:{}", shown(value));
-            format!("map[{}]", fields.iter().map(field).collect::<Vec<_>>().join(" "))
-        }
-    }
-}
-
-/// With a space between two.
-pub(super) fn spaced(values: &[Value]) -> String {
-    values.iter().map(shown).collect::<Vec<_>>().join(" ")
 }

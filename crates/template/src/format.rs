@@ -4,8 +4,8 @@ use model::{Error, Result};
 
 use serde_json::Value;
 
-use super::evaluate::shown;
 use super::expected;
+use super::value::shown;
 
 /// A wider field is refused.
 const WIDEST: usize = 64;

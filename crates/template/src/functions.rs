@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use model::{Error, Result};
 use serde_json::Value;
 
-use super::evaluate::{field, is_true, shown, spaced};
 use super::format::format;
 use super::parse::Function as F;
+use super::value::{field, is_true, shown, spaced};
 use super::{expected, wrong_count};
 
 pub(super) fn apply(function: F, arguments: &[Value]) -> Result<Value> {

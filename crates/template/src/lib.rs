@@ -9,6 +9,7 @@ mod format;
 mod functions;
 mod lex;
 mod parse;
+mod value;
 
 use model::{Error, Result};
 use serde_json::Value;
@@ -89,7 +90,7 @@ pub fn wrong_count(function: &str, want: &str, got: usize) -> Error {
 pub fn expected(kind: &str, found: &Value) -> Error {
     let found = match found {
         Value::String(text) => format!("{text:?}"),
-        other => evaluate::shown(other),
+        other => value::shown(other),
     };
     Error::invalid(format!("expected {kind}; found {found}"))
 }
