@@ -3,9 +3,9 @@
 use image::Reference;
 use image::discover::places;
 use image::layout::Config;
+use image::manifest::{Document, Platform, choose};
 use image::registry::Challenge;
 use image::registry::credentials::find;
-use image::registry::manifest::{Document, Platform, choose};
 
 /// A manifest or an index: what is read of it is bounded, and what is chosen is in it and runs here.
 pub fn image_document(bytes: &[u8]) {

@@ -11,7 +11,7 @@ use model::{Error, Result};
 
 use crate::image::Pulled;
 use crate::layout::{self, Blobs, Index, Parts, Pull, bounded, select};
-use crate::registry::manifest::Descriptor;
+use crate::manifest::Descriptor;
 use crate::unpack::inflate;
 use table::Table;
 

@@ -16,7 +16,7 @@ pub(crate) use index::{Index, select};
 pub(crate) use pull::{Blobs, Parts, Pull};
 
 use crate::image::Pulled;
-use crate::registry::manifest::{Descriptor, LONGEST};
+use crate::manifest::{Descriptor, LONGEST};
 
 /// Takes an image out of the layout in a directory.
 ///

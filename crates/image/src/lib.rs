@@ -15,6 +15,7 @@ mod image;
 mod images;
 pub mod layout;
 mod locator;
+pub mod manifest;
 mod owner;
 mod policy;
 pub mod registry;

@@ -2,7 +2,6 @@
 
 pub mod challenge;
 pub mod credentials;
-pub mod manifest;
 mod remote;
 mod token;
 

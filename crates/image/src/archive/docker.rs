@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::table::Table;
 use crate::layout::{Blobs, Config, bounded};
-use crate::registry::manifest::{Descriptor, Manifest};
+use crate::manifest::{Descriptor, Manifest};
 use crate::{Algorithm, Digest};
 
 /// An image in such an archive.

@@ -79,7 +79,7 @@ mod tests {
     fn knows_programs() {
         let own = std::fs::read("/proc/self/exe").unwrap();
         let found = architecture(&own);
-        let host = crate::registry::manifest::Platform::host().architecture;
+        let host = crate::manifest::Platform::host().architecture;
         assert!(found.is_err() || found.unwrap() == host);
         for bad in [&b"#!/bin/sh"[..], b"\x7fELF", b"\x7fELF\x02\x01\x01", b""] {
             assert!(architecture(bad).is_err());

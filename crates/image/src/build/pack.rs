@@ -13,7 +13,7 @@ use super::output::{HashingWriter, Output, write, writing};
 use super::tar::{EntryKind, Tar};
 use super::tree::Tree;
 use crate::layout::{MOUNTS, PRIVILEGED};
-use crate::registry::manifest::{OCI_INDEX, OCI_MANIFEST};
+use crate::manifest::{OCI_INDEX, OCI_MANIFEST};
 use crate::{Algorithm, App, Digest, ImageId};
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";

@@ -6,7 +6,7 @@ use model::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::registry::manifest::Platform;
+use crate::manifest::Platform;
 use crate::{App, Digest, Isolators, MountPoint};
 
 /// The label or annotation of an image that wants to do all that root may do: `true`.

@@ -3,7 +3,7 @@
 use model::{Error, Result};
 
 use crate::Digest;
-use crate::registry::manifest::{Descriptor, Document};
+use crate::manifest::{Descriptor, Document};
 
 /// The annotation that has an image's tag.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";

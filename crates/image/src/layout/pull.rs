@@ -9,7 +9,7 @@ use super::Config;
 use crate::cache::Staging;
 use crate::digest::Hashing;
 use crate::image::{Contents, Pulled};
-use crate::registry::manifest::{Descriptor, Document, LONGEST, Manifest, Platform, choose};
+use crate::manifest::{Descriptor, Document, LONGEST, Manifest, Platform, choose};
 use crate::unpack::{Budget, inflate, layer};
 use crate::{Algorithm, Digest, ImageId, Limits};
 

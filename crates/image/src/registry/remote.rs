@@ -6,10 +6,10 @@ use std::io::{Read, Seek};
 
 use model::{Error, Result};
 
-use super::manifest::{ACCEPTED, Descriptor, LONGEST};
 use super::{Credential, Credentials, token};
 use crate::cache::Staging;
 use crate::layout::Blobs;
+use crate::manifest::{ACCEPTED, Descriptor, LONGEST};
 use crate::transport::{Call, Reply, Transport, save};
 use crate::{DOCKER_HUB, Limits, Reference, Url};
 
