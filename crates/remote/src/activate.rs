@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::calls::{Failed, Fate, Life};
 use super::client::Reply;
 use super::discover::Installed;
-use super::exchange::{Replied, Request};
 use super::notes::clock;
+use super::request::{Replied, Request};
 use super::verdict::reported;
 use libnetwork::{AddressSpaces, IpamCapabilities, Manifest, Method, NetworkCapabilities, Profile};
 

@@ -24,6 +24,7 @@ pub mod plugins;
 mod pool;
 mod program_gateway;
 mod replay;
+mod request;
 mod retry;
 mod sandbox;
 mod undo_log;
