@@ -27,7 +27,12 @@ use super::sandbox;
 use super::script::Script;
 
 /// The cases, in their order.
-pub(super) const CASES: [&str; 1] = [include_str!("cases/cni.kit")];
+const CASES: [&str; 1] = [include_str!("cases/cni.kit")];
+
+/// The names of all cases for CNI's plugins, with what each checks.
+pub fn list_cni() -> Vec<(&'static str, &'static str)> {
+    Script::read(&CASES).names()
+}
 
 /// A plugin that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);

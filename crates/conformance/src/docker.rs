@@ -27,8 +27,12 @@ const EXHAUSTED: [&str; 6] =
     ["no available", "exhausted", "no free", "no more", "no address", "no unused"];
 
 /// The cases, in their order.
-pub(super) const CASES: [&str; 2] =
-    [include_str!("cases/plugin.kit"), include_str!("cases/ipam.kit")];
+const CASES: [&str; 2] = [include_str!("cases/plugin.kit"), include_str!("cases/ipam.kit")];
+
+/// The names of all cases for Docker's plugins, with what each checks.
+pub fn list_plugin() -> Vec<(&'static str, &'static str)> {
+    Script::read(&CASES).names()
+}
 
 /// The plugin to test, and how.
 #[derive(Clone, Debug)]

@@ -15,10 +15,11 @@ mod report;
 mod run;
 mod sandbox;
 mod script;
+mod statement;
 mod words;
 
-pub use cni::{CniTestSpec, test_cni};
-pub use docker::{PluginTestSpec, test_plugin};
+pub use cni::{CniTestSpec, list_cni, test_cni};
+pub use docker::{PluginTestSpec, list_plugin, test_plugin};
 pub use record::Recorder;
 pub use replay::{against, serve};
-pub use report::{Report, Row, Verdict, list_cni, list_plugin};
+pub use report::{Report, Row, Verdict};

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::exchange::Exchange;
 use super::run::{Run, Stop};
-use super::script::{Case, Script};
-use super::{cni, docker};
+use super::script::Case;
 
 /// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -187,20 +186,6 @@ fn cause(why: &str) -> Vec<&str> {
 /// Whether a case is selected.
 pub(super) fn is_wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(|part| name.contains(part.as_str()))
-}
-
-/// The names of all cases for Docker's plugins, with what each checks.
-pub fn list_plugin() -> Vec<(&'static str, &'static str)> {
-    listed(&docker::CASES)
-}
-
-/// The same for CNI's plugins.
-pub fn list_cni() -> Vec<(&'static str, &'static str)> {
-    listed(&cni::CASES)
-}
-
-fn listed(texts: &[&'static str]) -> Vec<(&'static str, &'static str)> {
-    Script::read(texts).cases.iter().map(|case| (case.name, case.says)).collect()
 }
 
 #[cfg(test)]

@@ -71,4 +71,9 @@ impl<'a> Script<'a> {
         let found = self.macros.iter().find(|known| known.name == name);
         found.map(|known| known.lines.as_slice())
     }
+
+    /// The cases' names, with what each checks.
+    pub(super) fn names(&self) -> Vec<(&'a str, &'a str)> {
+        self.cases.iter().map(|case| (case.name, case.says)).collect()
+    }
 }
