@@ -2,25 +2,17 @@
 
 use std::net::IpAddr;
 
-use domain::base::iana::{Class, Opcode, Rcode, Rtype};
-use domain::base::{Message, ToName};
+use domain::base::Message;
+use domain::base::iana::{Opcode, Rcode, Rtype};
 use model::{NAME_DOMAIN, NetworkName};
 
 use crate::fence::{self, Asked};
-use crate::gate::{Refusal, Why};
 use crate::outside_query;
+use crate::question::{Question, Transport, question};
+use crate::refusal::{Refusal, Why};
 use crate::reverse::{PrivateReverse, private_reverse, reversed};
 use crate::table::{Asker, Entry, Table};
 use crate::write;
-
-/// How a query came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// In a datagram: an answer has to fit into one.
-    Udp,
-    /// Over a connection.
-    Tcp,
-}
 
 /// What becomes of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,15 +31,6 @@ pub enum Decision {
     Learn(Vec<u8>, Vec<IpAddr>, Box<Refusal>),
     /// It is no query, or no container's. Who answers answers starts a loop.
     Drop,
-}
-
-/// A question, as far as it decides something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
-    /// The name in small letters, without the dot at its end.
-    pub(crate) name: String,
-    /// Which records are asked for.
-    pub(crate) kind: Rtype,
 }
 
 /// Decides on a message of an asker.
@@ -109,25 +92,6 @@ pub fn lookup<'a>(table: &'a Table, networks: &[&NetworkName], name: &str) -> Ve
         Some((_, entries)) => entries,
         None => table.find(networks, lower),
     }
-}
-
-pub(crate) fn question(query: &Message<&[u8]>) -> Result<Question, Rcode> {
-    let asked = query.sole_question().map_err(|_| Rcode::FORMERR)?;
-    let counts = query.header_counts();
-    if counts.ancount() > 0 || counts.nscount() > 0 || counts.arcount() > 2 {
-        return Err(Rcode::FORMERR);
-    }
-    // RFC 6891 §6.1.1.
-    let additional = query.additional().into_iter().flatten().flatten();
-    if additional.filter(|record| record.rtype() == Rtype::OPT).count() > 1 {
-        return Err(Rcode::FORMERR);
-    }
-    if asked.qclass() != Class::IN {
-        return Err(Rcode::REFUSED);
-    }
-    let name = asked.qname().to_vec().to_string().to_ascii_lowercase();
-    let name = name.strip_suffix('.').map(str::to_owned).unwrap_or(name);
-    Ok(Question { name, kind: asked.qtype() })
 }
 
 fn answered(

@@ -17,13 +17,12 @@ use domain::base::Message;
 use domain::base::iana::{Rcode, Rtype};
 use model::{DomainName, Fence, IfName, NetworkName, Service, behind_nat64, is_public};
 
-use crate::decide::{Question, Transport, question};
 use crate::holder::Holder;
 use crate::outside_query;
+use crate::question::{Question, Transport, question};
 use crate::table::{Asker, Table};
 use crate::write;
 use found::Found;
-pub(crate) use found::records_of;
 
 /// More addresses of one answer are left out, and more ways to them are not opened.
 const ADDRESSES: usize = 32;

@@ -5,11 +5,12 @@ use std::sync::{PoisonError, RwLock};
 
 use domain::base::Message;
 use domain::base::iana::Rcode;
-use model::{NetworkName, Result};
+use model::Result;
 
-use crate::decide::Transport;
 use crate::fence::{Judged, Judgement, Verdict, judge};
 use crate::holder::{Client, Holder};
+use crate::question::Transport;
+use crate::refusal::{Refusal, Why};
 use crate::table::{Asker, Table};
 use crate::write;
 
@@ -31,32 +32,6 @@ pub trait Gate: Send + Sync {
 
     /// Reports what was refused, or would have been.
     fn refused(&self, refusal: &Refusal);
-}
-
-/// A name that was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// On which network.
-    pub network: NetworkName,
-    /// Whose query it was, by its address there.
-    pub source: IpAddr,
-    /// The name, as it was asked for.
-    pub name: String,
-    /// Why.
-    pub why: Why,
-}
-
-/// Why a name, or an address of it, was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// No rule allows it.
-    NoRule,
-    /// No rule does, and the fence only records.
-    Learned,
-    /// It leads to an address that is not a public name's, and that no rule allows.
-    Private(IpAddr),
-    /// It could not be opened.
-    NotOpened,
 }
 
 /// What a container gets of a server's answer.

@@ -8,10 +8,12 @@ use std::time::Instant;
 
 use model::NetworkName;
 
-use crate::decide::{Decision, Transport, decide, decide_for_host};
+use crate::decide::{Decision, decide, decide_for_host};
 use crate::gate::Gate;
 use crate::holder::Holder;
-use crate::sandbox::{Inside, Sandbox, decide_inside};
+use crate::question::Transport;
+use crate::sandbox::{Inside, decide_inside};
+use crate::table::Sandbox;
 use crate::table::{Asker, ServedGateway, Table};
 use crate::upstream::{Host, Servers, Upstream};
 

@@ -7,7 +7,7 @@
 use domain::base::iana::{Class, Rtype};
 use domain::base::{MessageBuilder, Name};
 
-use crate::decide::Question;
+use crate::question::Question;
 use crate::write::PAYLOAD;
 
 /// A query for these records of the name in small letters, of class IN and without anything else; its number

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use model::Result;
 
-use crate::decide::{Decision, Transport, decide};
-use crate::table::{Asker, Table};
+use crate::decide::{Decision, decide};
+use crate::question::Transport;
+use crate::table::{Asker, Sandbox, Table};
 
 /// How often it is looked for a sandbox that is not there yet: engines tell of it before they make it.
 const SOON: Duration = Duration::from_millis(10);
@@ -22,17 +23,6 @@ const SOON: Duration = Duration::from_millis(10);
 const EAGER: Duration = Duration::from_secs(30);
 /// How often it is looked whether sandboxes are still there.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// A sandbox whose runtime has a server in it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sandbox {
-    /// Its network namespace.
-    pub path: PathBuf,
-    /// The inode of that; 0 where it is not known.
-    pub inode: u64,
-    /// Whether one of its networks has a fence or a way out of its own.
-    pub is_shut: bool,
-}
 
 /// The way into sandboxes. Threads share it: root in a container can delay it without limit.
 pub trait Door: Send + Sync {

@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::decide::{Decision, Transport};
-use crate::gate::{self, Gate, Ready, Refusal, Why};
+use crate::decide::Decision;
+use crate::gate::{self, Gate, Ready};
 use crate::holder::{Client, Holder};
 use crate::listening::Origin;
 use crate::opener::Opener;
 use crate::outside_query;
 use crate::pending::{is_unable, restored};
+use crate::question::Transport;
+use crate::refusal::{Refusal, Why};
 use crate::server::Counters;
 use crate::table::{Asker, Table};
 use crate::upstream::{Host, Servers, Upstream};

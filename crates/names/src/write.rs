@@ -8,8 +8,8 @@ use domain::base::name::FlattenInto;
 use domain::base::{Message, MessageBuilder, Name, StaticCompressor, Ttl};
 use domain::rdata::{A, Aaaa, Cname, Ptr};
 
-use crate::decide::Transport;
-use crate::fence::records_of;
+use crate::question::Transport;
+use crate::record::records_of;
 
 /// How much of an answer is taken in one datagram (RFC 9715).
 pub(crate) const PAYLOAD: u16 = 1232;

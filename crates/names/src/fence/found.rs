@@ -6,8 +6,9 @@ use std::time::Duration;
 use domain::base::iana::Rtype;
 use domain::base::name::FlattenInto;
 use domain::base::{Message, Name, ParsedName, Ttl};
-use domain::rdata::{A, Aaaa, AllRecordData, Cname};
+use domain::rdata::{A, Aaaa, Cname};
 
+use crate::record::{RECORDS, lifetime};
 use crate::write;
 
 /// How long an answer opens its addresses: programs use them a while longer than its time to live, and
@@ -16,8 +17,6 @@ const SHORTEST: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(3600);
 /// No honest chain of aliases is longer.
 const ALIASES: usize = 16;
-/// Records that are read of one section.
-const RECORDS: usize = 1024;
 
 /// A name with the records that count.
 pub(super) struct Found {
@@ -93,22 +92,4 @@ impl Found {
             is_cut,
         }
     }
-}
-
-/// What is longer than a time to live can be is none (RFC 2181 §8).
-fn lifetime(ttl: Ttl) -> Ttl {
-    if i32::try_from(ttl.as_secs()).is_ok() { ttl } else { Ttl::ZERO }
-}
-
-/// The records of one kind that a message has of a name.
-pub(crate) fn records_of<'a>(
-    answer: &'a Message<&'a [u8]>,
-    owner: &'a Name<Vec<u8>>,
-    kind: Rtype,
-) -> impl Iterator<Item = (Ttl, AllRecordData<&'a [u8], ParsedName<&'a [u8]>>)> {
-    let section = answer.answer().ok();
-    let records = section.map(|section| section.limit_to_in::<AllRecordData<_, _>>());
-    let records = records.into_iter().flatten().take(RECORDS).filter_map(Result::ok);
-    let records = records.filter(move |it| it.owner() == owner && it.rtype() == kind);
-    records.map(|record| (lifetime(record.ttl()), record.into_data()))
 }

@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::*;
 use crate::fence::{Judged, Judgement};
 use crate::fixture;
-use crate::gate::Refusal;
+use crate::refusal::Refusal;
 
 /// What does not come fails its test, instead of waiting for ever.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -11,10 +11,11 @@ use netlink::Netns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
-use crate::decide::Transport;
 use crate::fence::Judged;
-use crate::gate::{Gate, Refusal};
+use crate::gate::Gate;
 use crate::opener::Running;
+use crate::question::Transport;
+use crate::refusal::Refusal;
 use crate::sandbox::{Inside, Leaving};
 use crate::table::{Asker, Table};
 use crate::tcp::Shared;
@@ -163,7 +164,7 @@ fn an_answer_to_what_was_made_anew_comes_whole() {
     server.set_read_timeout(Some(LIMIT)).unwrap();
     let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
     let (query, mut all) = (query(), All::default());
-    let question = crate::decide::question(&Message::from_octets(query.as_slice()).unwrap());
+    let question = crate::question::question(&Message::from_octets(query.as_slice()).unwrap());
     let asked = outside_query::query(&question.unwrap()).unwrap();
     let number = all.begin((&query, &asked), upstream, from()).unwrap();
     let mut buffer = [0; 512];

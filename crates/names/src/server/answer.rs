@@ -6,10 +6,10 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::{ASKED, Server};
-use crate::decide::Transport;
 use crate::gate::Ready;
 use crate::listening::Socket;
 use crate::pending::{Done, From};
+use crate::question::Transport;
 use crate::upstream::Upstream;
 
 impl Server<'_> {

@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Server;
 use super::work::{Done, LONGEST};
 use crate::listening::At;
-use crate::sandbox::{Closed, Inside, Leaving, Opened, Sandbox};
+use crate::sandbox::{Closed, Inside, Leaving, Opened};
+use crate::table::Sandbox;
 
 /// How long the end of the server waits for the sandboxes that it leaves.
 const END: Duration = Duration::from_secs(2);

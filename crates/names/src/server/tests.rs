@@ -12,9 +12,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::*;
 use crate::fence::Judged;
 use crate::fixture;
-use crate::gate::Refusal;
-use crate::sandbox::{Door, Inside, Leaving, Opened, Sandbox};
+use crate::refusal::Refusal;
+use crate::sandbox::{Door, Inside, Leaving, Opened};
 use crate::table::Asker;
+use crate::table::Sandbox;
 use crate::upstream::Upstream;
 
 /// What is called, in its order.

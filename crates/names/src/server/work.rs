@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use model::{Error, Kind, Result};
 
 use crate::results::Results;
-use crate::sandbox::{Closed, Door, Inside, Opened, Sandbox};
+use crate::sandbox::{Closed, Door, Inside, Opened};
+use crate::table::Sandbox;
 
 /// More is not done at once.
 const MOST: usize = 64;

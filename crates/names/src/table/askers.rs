@@ -4,9 +4,8 @@ use std::net::IpAddr;
 
 use model::{Fence, NetworkName};
 
-use super::{Asker, Entry, Table};
+use super::{Asker, Entry, Sandbox, Table};
 use crate::holder::Holder;
-use crate::sandbox::Sandbox;
 
 impl Table {
     /// What an asker may reach by the network at which it asks: by its own rules, or else the network's.

@@ -11,8 +11,9 @@ use model::{Attachment, Error, Kind, Result};
 
 use super::*;
 use crate::fence::Judged;
-use crate::gate::{Gate, Refusal};
+use crate::gate::Gate;
 use crate::listening::At;
+use crate::refusal::Refusal;
 use crate::server::OPENED;
 use crate::server::tests::{Steps, attached};
 use crate::table::{Asker, ServedGateway};
