@@ -8,7 +8,8 @@ use neutron::Neutron;
 use neutron::api::{Request, Transport};
 use neutron::config::{Access, Identity, Settings};
 use neutron::contract::HostId;
-use neutron::reconcile::{Breadth, Facts};
+use neutron::facts::Facts;
+use neutron::reconcile::Breadth;
 use serde_json::Value;
 
 /// No conversation is longer: a caller that goes on for ever hangs.

@@ -8,7 +8,8 @@ use engine::port::Cloud;
 use host::cloud::facts;
 use model::{AliasId, Error, Result};
 use neutron::Neutron;
-use neutron::reconcile::{Breadth, Facts, Fate, Orphan, OrphanKind, Removed};
+use neutron::facts::Facts;
+use neutron::reconcile::{Breadth, Fate, Orphan, OrphanKind, Removed};
 
 use super::args::GcArgs;
 use super::view::FindingView;

@@ -17,8 +17,9 @@ use host::time;
 use model::{Error, Result};
 use neutron::Neutron;
 use neutron::api::Verb;
+use neutron::notifier::{Notifier, Woken};
 use neutron::reconcile::{Breadth, Fate, GRACE, Orphan, Removed, Sweep};
-use neutron::stock::{Filler, Notifier, Round, Woken};
+use neutron::stock::{Filler, Round};
 use neutron::watch::Call;
 
 use super::{Daemon, STACK};

@@ -9,7 +9,7 @@ use engine::Engine;
 use engine::port::Prefix;
 use model::{LinkKind, Network, NeutronLink, ResourceRef, Result};
 use netlink::{Links, Socket};
-use neutron::reconcile::Facts;
+use neutron::facts::Facts;
 
 /// Why a stock that is kept is of no use to Docker.
 pub const PASSED_OVER: &str = "Neutron's ports that are ready cannot be used by Docker: it chooses hardware addresses, as the \

@@ -117,3 +117,11 @@ pub type Filter<'a> = &'a [(&'a str, String)];
 
 /// Of which resource a change is.
 pub type Of<'a> = &'a ResourceId;
+
+/// A change of a resource: one that is gone needs none.
+pub(crate) fn gone_is_done(done: Result<()>) -> Result<()> {
+    match done {
+        Err(error) if error.status() == Some(404) => Ok(()),
+        done => done,
+    }
+}

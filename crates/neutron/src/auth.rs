@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::{Access, Identity};
 use crate::deadline;
-use crate::http::Wire;
+use crate::exchange::Wire;
 use cache::Cache;
 
 /// The name of the token among the files that processes share.

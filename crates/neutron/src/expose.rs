@@ -9,9 +9,10 @@ use model::{Attachment, Error, Protocol, ResourceId, Result};
 use crate::Neutron;
 use crate::api::{
     Direction, NewGroup, NewRule, PortChange, PortResource, RuleResource, SecurityGroup,
+    gone_is_done,
 };
 use crate::contract::{self, Mark};
-use crate::port::{bound_port, gone_is_done, link_of};
+use crate::port::{bound_port, link_of};
 
 /// How often a lost race is run again.
 const RACES: usize = 20;

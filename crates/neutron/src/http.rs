@@ -1,10 +1,6 @@
 //! Neutron over HTTP.
 
-mod gate;
 mod page;
-mod refusal;
-mod url;
-mod wire;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +15,7 @@ use crate::api::{Request, Transport, Verb};
 use crate::auth::{Auth, Session};
 use crate::config::Access;
 use crate::deadline;
-pub(crate) use url::base;
-pub(crate) use wire::{Answer, Exchange, Wire, refused};
+use crate::exchange::{Answer, Exchange, LONGEST_PAUSE, Wire, refused, url};
 
 /// Carries requests to Neutron, for all threads of this process.
 pub(crate) struct Http {
@@ -32,9 +27,6 @@ pub(crate) struct Http {
 
 /// The status of a server that is busy, or behind one that is (RFC 9110, 15.6.4).
 const BUSY: u16 = 503;
-
-/// A server that asks for a longer pause is not waited for: containers wait.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Http {
     /// Nothing is read or sent before the first request.

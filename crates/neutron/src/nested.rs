@@ -13,9 +13,8 @@ use model::{
 use netlink::{At, Socket};
 
 use crate::Neutron;
-use crate::api::{Pair, PortChange, PortResource, SubPort, Trunk};
+use crate::api::{Pair, PortChange, PortResource, SubPort, Trunk, gone_is_done};
 use crate::plug;
-use crate::port::gone_is_done;
 
 /// The `device_owner` that Neutron gives to subports.
 pub(crate) const SUBPORT: &str = "trunk:subport";

@@ -25,10 +25,9 @@ use crate::api::{NewPort, PortResource};
 use crate::contract;
 use crate::plug::{self, SwitchPort};
 use crate::port_update::PortUpdate;
-use crate::stock::{PortUse, StockKey};
+use crate::stock_key::{PortUse, StockKey};
 pub(crate) use answer_cache::{AnswerCache, KnownNetwork};
 use claim::Claimed;
-pub(crate) use end::gone_is_done;
 pub(crate) use spec::{link_of, tags_of};
 pub(crate) use status::{Statuses, bound_port};
 

@@ -5,9 +5,7 @@
 
 mod drain;
 mod fill;
-mod key;
 mod make;
-mod notifier;
 mod recover;
 mod show;
 mod stock_files;
@@ -22,14 +20,21 @@ use crate::Neutron;
 use crate::api::PortResource;
 use crate::config::Identity;
 use crate::contract::{self, Mark};
+use crate::notifier::Notifier;
+use crate::stock_key::{KeyDigest, PortUse, StockKey};
 pub use fill::{Filler, Round};
-pub(crate) use key::KeyDigest;
-pub use key::{PortUse, StockKey};
-pub use notifier::{Notifier, Woken};
 pub use show::StockKind;
 pub(crate) use stock_files::{StockDemand, StockFiles, Stored};
 
 impl Neutron {
+    /// Notifies from now on when a port is taken, missing or returned, and when a resource stays
+    /// without an owner.
+    pub fn notifier(&self) -> Result<Notifier> {
+        let mut notified = self.stock_files().notified()?.to_vec();
+        notified.push(self.given_up().notifier()?);
+        Notifier::at(&notified)
+    }
+
     /// The key of the network's ports without requested properties. Subnets, security groups and
     /// more may be added.
     pub fn stock_key(&self, place: PortUse, network: &ResourceId) -> StockKey {

@@ -9,8 +9,8 @@ use host::event::{Event, What};
 use host::time;
 use model::{Error, Result};
 use neutron::Neutron;
+use neutron::notifier::Woken;
 use neutron::port_update::{Lost, Round, Worker};
-use neutron::stock::Woken;
 
 use super::{AGAIN, Daemon};
 

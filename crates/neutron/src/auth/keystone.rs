@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::time;
 use crate::api::Verb;
 use crate::config::{Access, Credential, Domain, Identity, Interface, Named};
-use crate::http::{Answer, Exchange, Wire, base, refused};
+use crate::exchange::{Answer, Exchange, Wire, base, refused};
 
 /// The token and its scope.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use crate::Neutron;
 use crate::allocated::AllocatedPort;
 use crate::api::{FixedIp, NewPort, PortChange, PortResource};
 use crate::contract;
+use crate::stock_key::PortUse;
 
 impl Neutron {
     /// The gateway of a pool's addresses. No port is made of it.
@@ -209,12 +210,10 @@ impl Neutron {
     }
 
     /// Where ports made ahead of need are used; none where that depends on more than the host.
-    fn stock_place(&self) -> Option<crate::stock::PortUse> {
+    fn stock_place(&self) -> Option<PortUse> {
         match &self.settings.plugging.nesting {
-            None => Some(crate::stock::PortUse::Host),
-            Some(Nesting::Macvlan { .. } | Nesting::Ipvlan { .. }) => {
-                Some(crate::stock::PortUse::Nested)
-            }
+            None => Some(PortUse::Host),
+            Some(Nesting::Macvlan { .. } | Nesting::Ipvlan { .. }) => Some(PortUse::Nested),
             Some(Nesting::Trunk { .. }) => None,
         }
     }

@@ -12,11 +12,10 @@ use super::live::Live;
 use super::mark::{AUXILIARY_NAME, PoolMark, PortPurpose, RELEASED, use_of_auxiliary};
 use super::network::existing_tag;
 use super::pool_state::{is_id, subnets_of};
-use super::release::gone_is_done;
 use crate::Neutron;
-use crate::api::{NetworkResource, PortResource, SubnetPool, SubnetResource, Tagged};
+use crate::api::{NetworkResource, PortResource, SubnetPool, SubnetResource, Tagged, gone_is_done};
 use crate::contract::{self, EXISTING_POOL, Mark};
-use crate::stock::KeyDigest;
+use crate::stock_key::KeyDigest;
 
 /// How often a network is read again that changes while it is deleted.
 const ATTEMPTS: usize = 5;

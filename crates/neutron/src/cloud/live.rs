@@ -7,7 +7,7 @@ use model::{Error, Phase, ResourceId, Result};
 
 use crate::api::PortResource;
 use crate::contract::{self, Mark};
-use crate::reconcile::Facts;
+use crate::facts::Facts;
 
 /// The attachments of this host that have ports.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use super::live::{Live, in_use};
 use super::mark::PortPurpose;
 use super::memory::PoolSubnet;
 use crate::Neutron;
-use crate::api::{PortChange, PortResource, Tagged};
+use crate::api::{PortChange, PortResource, Tagged, gone_is_done};
 use crate::contract::{self, EXISTING_PORT, Mark};
 
 impl Neutron {
@@ -119,13 +119,5 @@ impl Neutron {
             true => Ok(()),
             false => gone_is_done(self.api().set_tags(Tagged::Ports, &port.id, &remaining)),
         }
-    }
-}
-
-/// A resource that is gone needs no change.
-pub(super) fn gone_is_done(done: Result<()>) -> Result<()> {
-    match done {
-        Err(error) if error.status() == Some(404) => Ok(()),
-        done => done,
     }
 }

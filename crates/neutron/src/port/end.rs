@@ -9,7 +9,7 @@ use model::{
 
 use super::spec::{link_of, tags_of};
 use crate::Neutron;
-use crate::api::{PortChange, PortResource, Tagged};
+use crate::api::{PortChange, PortResource, Tagged, gone_is_done};
 use crate::cloud::is_kuryrs;
 use crate::contract::{self, Mark};
 use crate::plug;
@@ -246,7 +246,7 @@ impl Neutron {
             return true;
         }
         let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
-        let is_of_stock = mark.as_ref().and_then(crate::stock::KeyDigest::of_mark).is_some();
+        let is_of_stock = mark.as_ref().and_then(crate::stock_key::KeyDigest::of_mark).is_some();
         is_of_stock && attachment.ipam.fixed_addresses().is_empty()
     }
 
@@ -301,12 +301,5 @@ impl Neutron {
             true => Ok(()),
             false => gone_is_done(self.api().set_tags(Tagged::Ports, id, &remaining)),
         }
-    }
-}
-
-pub(crate) fn gone_is_done(done: Result<()>) -> Result<()> {
-    match done {
-        Err(error) if error.status() == Some(404) => Ok(()),
-        done => done,
     }
 }

@@ -7,7 +7,7 @@ use crate::api::PortResource;
 use crate::cloud::PortPurpose;
 use crate::contract::{self, HostId, Mark};
 use crate::nested::SUBPORT;
-use crate::stock::KeyDigest;
+use crate::stock_key::KeyDigest;
 
 /// The standing of a port towards an attachment that wants its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use model::{Error, Kind, ResourceId, Result};
 
 use super::{Lost, Reported, UpdateFiles};
 use crate::Neutron;
+use crate::notifier::Notifier;
 use crate::pause::{Pause, Pauses};
-use crate::stock::Notifier;
 
 /// How many ports are named at the same time: containers that wait for theirs come first.
 const WORKERS: usize = 4;

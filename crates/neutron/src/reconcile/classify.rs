@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::ResourceId;
 
-use super::{Facts, Fate, GRACE, Orphan, OrphanKind, TIMEOUT, Version};
+use super::{Fate, GRACE, Orphan, OrphanKind, TIMEOUT, Version};
 use crate::api::{FloatingIp, PortResource, SecurityGroup};
 use crate::cloud::{PortPurpose, network_use, use_of_auxiliary};
 use crate::contract::{self, EXISTING_PORT, HostId, Mark, OWNER, PORT_NAME};
+use crate::facts::Facts;
 use crate::nested::SUBPORT;
-use crate::stock::KeyDigest;
+use crate::stock_key::KeyDigest;
 
 /// The prefix of marks of security groups for a port's exposed ports.
 const EXPOSED: &str = "exposed-";

@@ -3,10 +3,11 @@
 use model::{Error, Kind, ResourceId, Result};
 
 use super::classify::{Verdict, exposed_port};
-use super::{Facts, Fate, Orphan, OrphanKind, Version};
+use super::{Fate, Orphan, OrphanKind, Version};
 use crate::Neutron;
 use crate::api::{FloatingIp, PortResource, Request, Tagged, Verb};
 use crate::cloud::Live;
+use crate::facts::Facts;
 
 /// Refusals that are not for what was asked: who we are, or how much at once.
 const GENERAL: [u16; 3] = [401, 408, 429];

@@ -3,8 +3,9 @@
 
 use model::Result;
 
-use super::{Facts, Fate, Orphan, OrphanKind, Removed, Version};
+use super::{Fate, Orphan, OrphanKind, Removed, Version};
 use crate::Neutron;
+use crate::facts::Facts;
 use crate::ovsdb::{Ovsdb, Plugged};
 use crate::plug;
 

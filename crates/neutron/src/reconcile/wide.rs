@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use model::{ResourceId, Result};
 
-use super::{Facts, Fate, Findings, Orphan, OrphanKind, Version};
+use super::{Fate, Findings, Orphan, OrphanKind, Version};
 use crate::Neutron;
 use crate::api::{
     FloatingIp, NetworkResource, PortResource, SecurityGroup, SubnetPool, SubnetResource,
 };
 use crate::cloud::{Progress, network_use, pool_made_at};
 use crate::contract::{self, HostId, Mark};
+use crate::facts::Facts;
 
 /// No engine takes so long from a pool's request to the network that is made of it.
 const IDLE: Duration = Duration::from_secs(3600);

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use model::{ResourceId, Result};
 
+use super::StockDemand;
 use super::make::is_away;
-use super::{KeyDigest, StockDemand};
 use crate::Neutron;
 use crate::api::PortResource;
+use crate::stock_key::KeyDigest;
 
 impl Neutron {
     /// Deletes every port of the network that this host keeps ready, and makes no more of them

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant, SystemTime};
 use model::{Error, Kind, ResourceId, Result};
 
 use super::make::{Done, Task, TaskResult, is_away};
-use super::{KeyDigest, StockDemand, StockFiles, Stored};
+use super::{StockDemand, StockFiles, Stored};
 use crate::Neutron;
 use crate::config::StockSettings;
+use crate::facts::Facts;
 use crate::pause::{Pause, Pauses};
-use crate::reconcile::Facts;
+use crate::stock_key::KeyDigest;
 
 /// After this long without need no more ports are made for a network, and those ready are deleted,
 /// although there are containers on it.

@@ -7,11 +7,12 @@ use std::thread;
 
 use model::{Error, Kind, ResourceId, Result};
 
-use super::{KeyDigest, PortUse, StockDemand, Stored};
+use super::{StockDemand, Stored};
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract;
 use crate::port_update::Cancelled;
+use crate::stock_key::{KeyDigest, PortUse};
 
 /// How Neutron says that no agent of the host answers for it.
 const UNBOUND: [&str; 2] = ["binding_failed", "unbound"];

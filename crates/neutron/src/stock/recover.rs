@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use model::{ResourceId, Result};
 
-use super::{KeyDigest, PortUse, StockKey, Stored};
+use super::Stored;
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::contract::{self, Mark};
 use crate::reconcile::Findings;
+use crate::stock_key::{KeyDigest, PortUse, StockKey};
 
 /// The name of each project's own security group.
 const DEFAULT: &str = "default";

@@ -5,9 +5,10 @@ use std::time::SystemTime;
 
 use model::{Nesting, ResourceId, ResourceRef, Result};
 
-use super::{KeyDigest, StockFiles};
+use super::StockFiles;
 use crate::Neutron;
-use crate::reconcile::Facts;
+use crate::facts::Facts;
+use crate::stock_key::KeyDigest;
 
 /// Ports of one kind: an attachment that wants one takes any of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,11 +18,11 @@ use model::{ResourceId, Result};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::key::{KeyDigest, StockKey};
 use crate::api::PortResource;
 use crate::files::{
     self, entries, failed, file_of, ids, make_directory, moved, names, nofollow, read, remove,
 };
+use crate::stock_key::{KeyDigest, StockKey};
 
 /// Where the files are. It costs nothing to have one.
 #[derive(Clone, Debug)]

@@ -11,9 +11,10 @@ use model::ResourceId;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::key::tests::key;
-use super::{KeyDigest, StockFiles, Stored};
+use super::{StockFiles, Stored};
 use crate::api::PortResource;
+use crate::stock_key::KeyDigest;
+use crate::stock_key::tests::key;
 
 /// Tells a process of this test where the stock is, and of what it is to claim.
 const CLAIMER: &str = "SPOKE_TEST_CLAIMER";

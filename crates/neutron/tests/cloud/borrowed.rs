@@ -4,7 +4,8 @@ use std::num::NonZeroU16;
 
 use engine::port::ExposedPort;
 use model::{Attachment, Lease, Ownership, Protocol, ResourceId, Space};
-use neutron::reconcile::{Breadth, Facts, Removed};
+use neutron::facts::Facts;
+use neutron::reconcile::{Breadth, Removed};
 use serde_json::{Value, json};
 
 use crate::attached::{Front, change, container, link, offered, port};

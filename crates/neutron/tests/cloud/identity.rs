@@ -1,7 +1,8 @@
 //! Which attachment a port says it is of.
 
 use model::{Ipam, Lease, Ownership, Space};
-use neutron::reconcile::{Breadth, Facts, Removed};
+use neutron::facts::Facts;
+use neutron::reconcile::{Breadth, Removed};
 use serde_json::json;
 
 use crate::attached::{Front, container, link, offered, port};

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use model::{Attachment, IfName, IpvlanMode, MacvlanMode, Nesting, ResourceId};
 use neutron::config::{Settings, StockSettings};
-use neutron::reconcile::{Breadth, Facts, Removed};
+use neutron::facts::Facts;
+use neutron::reconcile::{Breadth, Removed};
 use serde_json::{Value, json};
 
 use crate::attached::{Front, change, container, offered, port};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::{Attachment, Result};
 use neutron::config::{Settings, StockSettings};
-use neutron::reconcile::Facts;
+use neutron::facts::Facts;
 use neutron::stock::{Filler, Round};
 use serde_json::{Value, json};
 use tests::fault_proxy::Fault;

@@ -117,10 +117,10 @@ impl From<KeyDigest> for String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(in super::super) fn key(network: &str) -> StockKey {
+    pub(crate) fn key(network: &str) -> StockKey {
         StockKey {
             host: "node".into(),
             place: PortUse::Host,

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 /// Lets so many pass at the same time.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Concurrency {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
 /// Held while a request is under way.
-pub(super) struct Passage<'a>(&'a Gate);
+pub(super) struct Passage<'a>(&'a Concurrency);
 
-impl Gate {
+impl Concurrency {
     pub(super) fn new(width: usize) -> Self {
         Self { free: Mutex::new(width.max(1)), freed: Condvar::new() }
     }

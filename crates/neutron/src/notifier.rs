@@ -9,8 +9,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::Neutron;
-
 /// Rings when there is something to do about ports.
 #[derive(Debug)]
 pub struct Notifier {
@@ -26,16 +24,6 @@ pub enum Woken {
     Late,
     /// It is to stop.
     Stopped,
-}
-
-impl Neutron {
-    /// Notifies from now on when a port is taken, missing or returned, and when a resource stays
-    /// without an owner.
-    pub fn notifier(&self) -> Result<Notifier> {
-        let mut notified = self.stock_files().notified()?.to_vec();
-        notified.push(self.given_up().notifier()?);
-        Notifier::at(&notified)
-    }
 }
 
 impl Notifier {

@@ -1,5 +1,9 @@
 //! One exchange over HTTP/1.1 (RFC 9112), with `ureq`.
 
+mod concurrency;
+mod refusal;
+pub(crate) mod url;
+
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
@@ -9,8 +13,9 @@ use ureq::http::{HeaderMap, Request, Response};
 use ureq::{Agent, Body, SendBody, Timeout};
 use web::{Agents, Retries, Trust, is_unsent, tls_error};
 
-use super::gate::Gate;
-use super::{LONGEST_PAUSE, refusal, url};
+use concurrency::Concurrency;
+pub(crate) use url::base;
+
 use crate::api::Verb;
 use crate::config::Access;
 use crate::deadline;
@@ -18,13 +23,16 @@ use crate::deadline;
 /// Longer answers are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
 
+/// A server that asks for a longer pause is not waited for: containers wait.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(55);
 
 /// The shared state of all requests: idle connections, and the limit of concurrent requests.
 pub(crate) struct Wire {
     access: Access,
-    gate: Gate,
+    concurrency: Concurrency,
     agents: Agents,
 }
 
@@ -82,8 +90,8 @@ impl Answer {
 
 impl Wire {
     pub(crate) fn new(access: &Access) -> Self {
-        let gate = Gate::new(access.concurrency);
-        Self { access: access.clone(), gate, agents: Agents::default() }
+        let concurrency = Concurrency::new(access.concurrency);
+        Self { access: access.clone(), concurrency, agents: Agents::default() }
     }
 
     /// Sends the request and waits for any answer. Repeats it where there is no answer or the
@@ -112,7 +120,7 @@ impl Wire {
     fn exchange(&self, agent: &Agent, exchange: &Exchange<'_>) -> Result<Answer, Failure> {
         let mut body = Watched { rest: exchange.body.as_deref().unwrap_or_default(), began: false };
         let limit = || deadline::remaining(exchange.until, self.access.timeout);
-        let Some(passage) = self.gate.pass(exchange.until.map(|_| limit())) else {
+        let Some(passage) = self.concurrency.pass(exchange.until.map(|_| limit())) else {
             return Err(Failure::Unsent("it takes too long".to_owned()));
         };
         let outcome = match limit() {

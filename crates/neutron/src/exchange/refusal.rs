@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::{Error, Kind};
 use serde_json::Value;
 
-use super::wire::Answer;
+use super::Answer;
 
 /// Longer reasons are cut.
 const LONGEST: usize = 1000;

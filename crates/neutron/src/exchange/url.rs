@@ -37,12 +37,12 @@ pub(crate) fn origin(url: &str) -> &str {
 }
 
 /// A path, escaped.
-pub(super) fn path(path: &str) -> String {
+pub(crate) fn path(path: &str) -> String {
     escape(path, b"-._~!$&'()*+,;=:@/")
 }
 
 /// `?a=b&c=d`, escaped; nothing where there is nothing.
-pub(super) fn query(pairs: &[(&str, String)]) -> String {
+pub(crate) fn query(pairs: &[(&str, String)]) -> String {
     let mut text = String::new();
     for (key, value) in pairs {
         text.push(if text.is_empty() { '?' } else { '&' });
