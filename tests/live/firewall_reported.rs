@@ -34,6 +34,7 @@ fn what_contradicts_or_is_away_is_reported() {
     let fix = explained_and_opened(&wall, &["8003", "8002"]);
     assert!(fix.starts_with("ufw prepend allow proto tcp from 192.0.2.2"), "{fix}");
     rules_of_ufw_that_are_gone(&wall);
+    let serve = what_the_kernel_holds_is_shown(&wall, serve);
     let serve = a_contested_table_leaves_nothing_open(&wall, serve);
 
     wall.world.sh(FIREWALLD);
@@ -87,6 +88,34 @@ fn rules_of_ufw_that_are_gone(wall: &Wall) {
     assert!(doctor.contains("ufw is away: ") && doctor.contains("fix: ufw reload"), "{doctor}");
     wall.world.sh("ufw reload >/dev/null");
     assert_eq!(state_of(wall, "ufw"), "on");
+}
+
+/// Without the daemon ports obey the rules that the kernel has, whatever ufw says since; and nothing once these are gone.
+fn what_the_kernel_holds_is_shown(wall: &Wall, serve: Serve) -> Serve {
+    let port = |status: &Value| {
+        let all = status["ports"].as_array().unwrap();
+        all.iter().find(|it| it["host_port"] == 8005).unwrap().clone()
+    };
+    let shown = || {
+        let text = wall.spoke("firewall status");
+        text.lines().find(|line| line.starts_with("8005/tcp")).unwrap().to_owned()
+    };
+    assert!(shown().contains("nowhere"), "{}", shown());
+    serve.stop();
+    wall.world.sh("ufw disable >/dev/null");
+    assert_eq!(wall.probe(&[PUBLISHED + 5])[&("lan".to_owned(), PUBLISHED + 5)], "silent");
+    assert!(shown().contains(" ? ") && !shown().contains("anywhere"), "{}", shown());
+    let status = wall.status();
+    assert_eq!((&port(&status)["obeys"], port(&status)["allowed"].get("ufw")), (&"ufw".into(), None));
+    assert!(warnings(&status).contains("other rules than ufw has now"), "{status}");
+
+    wall.world.sh("ufw --force enable >/dev/null; nft delete table inet spoke_follow");
+    assert_eq!(wall.probe(&[PUBLISHED + 5])[&("lan".to_owned(), PUBLISHED + 5)], "open");
+    let status = wall.status();
+    assert_eq!(port(&status)["obeys"], Value::Null);
+    assert!(warnings(&status).contains("do not obey ufw"), "{status}");
+    assert!(status["otherwise"].to_string().contains("8005/tcp of web is reached"), "{status}");
+    Serve::start(&wall.world, &[])
 }
 
 fn state(wall: &Wall) -> String {

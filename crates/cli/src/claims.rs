@@ -16,6 +16,8 @@ use crate::context::HostContext;
 pub(super) struct Claimed {
     pub(super) subnet: IpNet,
     pub(super) network: String,
+    /// What people call it.
+    pub(super) called: String,
     pub(super) owner: Owner,
     pub(super) device: Option<String>,
     /// What a person does to remove the network.
@@ -63,7 +65,7 @@ impl Claimed {
 
     /// The holder, for messages.
     pub(super) fn holder(&self) -> String {
-        format!("{} network {}", self.owner, self.network)
+        format!("{} network {}", self.owner, self.called)
     }
 }
 
@@ -93,6 +95,7 @@ fn ours(
         let claim = move |subnet: IpNet| Claimed {
             subnet: subnet.trunc(),
             network: network.name.to_string(),
+            called: network.called().to_string(),
             owner: Owner::Spoke,
             device: device.clone(),
             removal: removal(network, described.contains(&network.name)),
@@ -107,7 +110,7 @@ fn ours(
 /// A network in the book is removed where it was made: its runtime would make it again. One that no file of a runtime
 /// describes any more, or that came on standard input, is in the book only.
 fn removal(network: &Network, is_described: bool) -> String {
-    let name = &network.name;
+    let name = network.called();
     match network.runtime {
         Runtime::Podman | Runtime::Cni | Runtime::Reference if !is_described => {
             format!("spoke network rm {name}")
@@ -152,6 +155,7 @@ fn dockers(facts: &HostFacts) -> Vec<Claimed> {
         Some(Claimed {
             subnet: route.dst,
             network: network.to_owned(),
+            called: network.to_owned(),
             owner: Owner::Docker,
             device: Some(route.device.clone()),
             removal: format!("docker network rm {network}"),
@@ -180,6 +184,7 @@ fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
         let claim = move |subnet: &IpNet| Claimed {
             subnet: *subnet,
             network: network.name.clone(),
+            called: network.name.clone(),
             owner,
             device: network.device.clone(),
             removal: removal.clone(),
@@ -241,6 +246,7 @@ mod tests {
         let claim = |subnet: &str, network: &str, owner, device: &str| Claimed {
             subnet: subnet.parse().unwrap(),
             network: network.to_owned(),
+            called: network.to_owned(),
             owner,
             device: Some(device.to_owned()),
             removal: String::new(),

@@ -8,7 +8,7 @@ use host::time::rfc3339;
 use model::{NetworkName, Result, Timestamp};
 use serde::Serialize;
 
-use super::events::{Tail, changed, kept, learned, watch};
+use super::events::{Tail, changed, kept, learned, titles, watch};
 use super::table::Table;
 use super::titles::{Titles, shown, with_name};
 use crate::answer::Answer;
@@ -111,7 +111,7 @@ pub(super) fn follow(
     loop {
         news.retain(|one| is_of(one, network.as_ref()));
         learned::name_denied(&mut news, host_context);
-        let titles = Titles::read(&(host_context.engine)()?)?;
+        let titles = if news.is_empty() { Titles::default() } else { titles(host_context) };
         for one in news {
             if !write(output, &DeniedView::of(one, &titles), out)? {
                 // A reader that has seen enough is no failure.

@@ -8,6 +8,7 @@ use names::{Entry, Table as Names, lookup};
 use serde::Serialize;
 
 use super::table::Table;
+use super::titles::{self, Titles};
 use crate::answer::Answer;
 use crate::args::dns::{DnsCommand, DnsQueryArgs};
 use crate::context::HostContext;
@@ -18,6 +19,8 @@ use crate::output::{Output, Shown, list};
 struct NameView {
     name: String,
     network: String,
+    /// What its runtime calls the network, where that differs.
+    title: Option<String>,
     runtime: String,
     addresses: Vec<String>,
     aliases: Vec<String>,
@@ -49,7 +52,11 @@ pub(super) fn run(
         }
         DnsCommand::Query(wanted) => (found(&table, wanted)?, &wanted.listing),
     };
-    let view = |(network, entry): (&NetworkName, &Entry)| view(table.called(network), entry);
+    let titles = Titles::read(&engine)?;
+    let view = |(network, entry): (&NetworkName, &Entry)| {
+        let title = titles.title(network.as_str(), Some(&entry.runtime_name()));
+        NameView { title, ..view(table.called(network), entry) }
+    };
     let rows: Vec<NameView> = rows.into_iter().map(view).collect();
     let name = |row: &NameView| row.name.clone();
     let text = list(output, listing, &rows, Shown { name: &name, table: &shown })?;
@@ -125,6 +132,7 @@ fn view(network: NetworkName, entry: &Entry) -> NameView {
     NameView {
         name: entry.name.clone(),
         network: network.to_string(),
+        title: None,
         runtime: entry.runtime_name(),
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
         aliases: entry.aliases.clone(),
@@ -140,7 +148,7 @@ fn shown(rows: &[NameView]) -> Table {
     let mut table = Table::new(columns.get(..count).unwrap_or(&columns));
     for row in rows {
         let (addresses, aliases) = (row.addresses.join(","), row.aliases.join(","));
-        let (name, network) = (row.name.clone(), row.network.clone());
+        let (name, network) = (row.name.clone(), titles::shown(&row.title, &row.network).clone());
         let host = row.host.clone().unwrap_or_default();
         let cells = [name, network, row.runtime.clone(), addresses, aliases, host];
         table.row(cells.into_iter().take(count));

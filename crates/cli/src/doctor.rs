@@ -47,6 +47,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     let mut checks = kernel::checks(&host_context.root);
     checks.extend(host::stores(host_context));
     let (networks, attachments) = book(host_context, &mut checks).unwrap_or_default();
+    let networks = titles(host_context).entitled(networks);
     checks.extend(super::via::checks(&networks, &attachments));
     checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
     checks.extend(ports::checks(host_context, &attachments));
@@ -74,6 +75,12 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
         Check::warn(what, "find what else changes the packet filter of this host, and stop it")
     }));
     checks
+}
+
+/// What networks are called; their names in the book where that cannot be read, which is reported elsewhere.
+fn titles(host_context: &HostContext) -> Titles {
+    let read = || Titles::read(&(host_context.engine)()?);
+    read().unwrap_or_default()
 }
 
 /// What this host resolves names of networks with, where its operator wants that.
@@ -139,7 +146,7 @@ fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check>
         let used = engine.links.used_of(record).ok().flatten();
         record.quota().zip(used).is_some_and(|(quota, used)| used >= quota.bytes)
     };
-    let titles = Titles::read(&engine).unwrap_or_default();
+    let titles = titles(host_context);
     let check = |record: &Attachment| {
         let (name, network) = (record.container_name(), titles.shown(record));
         let what = format!("{name} on {network} has used up its quota: its packets are dropped");

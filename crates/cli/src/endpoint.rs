@@ -14,7 +14,7 @@ use super::network::connect::naming::Moved;
 use super::network::connect::{self, guest, naming};
 use super::ps::shortened;
 use super::table::Table;
-use super::titles::{self, Titles};
+use super::titles::{self, Named, Titles};
 use super::view::AttachmentView;
 use crate::answer::Answer;
 use crate::context::HostContext;
@@ -49,9 +49,13 @@ fn ls(wanted: &EndpointLsArgs, output: Output, host_context: &HostContext) -> Re
         is_endpoint(record) && network.as_ref().is_none_or(|name| record.id.network == *name)
     };
     let rows = records.iter().filter(is_one).filter_map(|record| AttachmentView::of(&[record]));
-    let titles = Titles::of(&engine.records.networks()?);
+    let titles = Titles::read(&engine)?;
     let rows = rows.map(|mut row| {
-        titles.put(&mut row.network);
+        titles.complete(Named {
+            network: &mut row.network,
+            title: &mut row.title,
+            runtime: &row.runtime,
+        });
         row
     });
     let rows: Vec<AttachmentView> =
@@ -75,7 +79,7 @@ fn table(rows: &[AttachmentView], no_trunc: bool) -> Table {
         let ports: Vec<&str> = view.ports.iter().map(|port| port.text.as_str()).collect();
         table.row([
             shortened(&view.container, no_trunc),
-            view.network.clone(),
+            titles::shown(&view.title, &view.network).clone(),
             view.state.to_owned(),
             view.addresses.join(","),
             view.mac.clone().unwrap_or_default(),
@@ -117,7 +121,7 @@ fn create(
         .endpoint_named(&network.name, name)?
         .is_some_and(|id| is_finished(&engine, &id))
     {
-        return Err(there(&network.name, name));
+        return Err(there(&wanted.named.network, name));
     }
     let request = Request {
         layer: Layer::Link,
@@ -238,8 +242,8 @@ fn find(engine: &Engine<'_>, wanted: &NamedArgs) -> Result<AttachmentId> {
     let network = titles::meant(engine, &wanted.network)?;
     engine.records.endpoint_named(&network, &wanted.name)?.ok_or_else(|| {
         Error::not_found(format!(
-            "endpoint {} of network {network} is not there; `spoke endpoint ls` shows those that are",
-            wanted.name
+            "endpoint {} of network {} is not there; `spoke endpoint ls` shows those that are",
+            wanted.name, wanted.network
         ))
     })
 }

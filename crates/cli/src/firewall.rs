@@ -2,6 +2,7 @@
 //! ports obey.
 
 mod allowed;
+mod held;
 mod state;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::args::firewall::FirewallCommand;
 use crate::context::HostContext;
 use crate::output::{Output, render};
 use allowed::Source;
+use held::{Held, held};
 use state::FirewallState;
 
 pub(super) fn run(
@@ -141,7 +143,8 @@ struct PortView {
     port: PublishedView,
     /// The firewall that it obeys.
     obeys: Option<Followed>,
-    /// By firewall: from where that lets this port of the host be reached.
+    /// By firewall: from where that lets this port of the host be reached; of the obeyed one by the rules that the kernel
+    /// has, and nothing where these are others than it has now and are not known.
     allowed: BTreeMap<String, Vec<Source>>,
 }
 
@@ -166,21 +169,21 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let mut socket = Socket::netfilter()?;
     let seen = state::all(kept.as_ref(), &host_context.root, &mut socket)?;
     let withdrawn = follow::is_shut(&mut socket)?;
+    let held = held(kept.as_ref(), &seen, withdrawn, &mut socket)?;
     let follow = kept.map(|kept| kept.follow);
-    let outdated = state::outdated(&seen, follow, &mut socket)?;
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let mut published = ports::all(&records, &mapped);
     published.iter_mut().for_each(|port| titles.complete(port.named()));
     published.extend(ports::beside(&mapped));
     published.sort();
     let ports: Vec<PortView> =
-        published.into_iter().map(|port| port_view(port, follow, &seen)).collect();
+        published.into_iter().map(|port| port_view(port, (follow, &held), &seen)).collect();
     let view = StatusView {
         follow,
         withdrawn,
         otherwise: all_otherwise(&ports, &seen),
         is_mended: ports.iter().any(|it| it.port.is_ours() && !otherwise(it, &seen).is_empty()),
-        warnings: state::warnings(&seen, follow, withdrawn, outdated),
+        warnings: state::warnings(&seen, follow, withdrawn, &held),
         firewalls: seen.iter().map(firewall_view).collect(),
         ports,
         routes: routes(&records, &titles),
@@ -194,17 +197,27 @@ fn firewall_view(seen: &FirewallState) -> FirewallView {
     FirewallView { name, state: seen.state, why: seen.why.clone(), notes }
 }
 
-fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[FirewallState]) -> PortView {
-    let is_ours = port.is_ours();
+fn port_view(
+    port: PublishedView,
+    (follow, held): (Option<Followed>, &Held),
+    seen: &[FirewallState],
+) -> PortView {
+    let follow = follow.filter(|_| port.is_ours());
     let protocol = port.protocol.parse::<Protocol>().map_or(0, Protocol::number);
     let address = port.host_ip.as_deref().and_then(|address| address.parse().ok());
     let known = seen.iter().filter(|seen| seen.is_known());
-    let allowed = known.map(|FirewallState { judgement, .. }| {
+    let allowed = known.filter_map(|FirewallState { judgement, .. }| {
+        // What is obeyed is what the kernel holds, whatever the firewall says now.
+        let judgement = match held {
+            Held::Former(former) if follow == Some(judgement.by) => former.as_deref()?,
+            Held::Former(_) | Held::Current | Held::Nothing => judgement,
+        };
         let sources = allowed::sources(judgement, (protocol, port.host_port), address);
-        (judgement.by.to_string(), sources)
+        Some((judgement.by.to_string(), sources))
     });
     let allowed = allowed.collect();
-    PortView { obeys: follow.filter(|_| is_ours), allowed, port }
+    let obeys = follow.filter(|_| !matches!(held, Held::Nothing));
+    PortView { obeys, allowed, port }
 }
 
 /// Of all ports; Docker has one for each family of addresses.

@@ -13,6 +13,7 @@ use super::args::{
     CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, RmArgs, no_value,
 };
 use super::table::Table;
+use super::titles::shown;
 use super::view::NetworkView;
 use super::{claims, draft, host};
 use crate::answer::Answer;
@@ -93,7 +94,10 @@ fn unknown_drivers(filters: &[Filter], views: &[NetworkView]) -> Vec<String> {
 
 fn passes(filter: &Filter, view: &NetworkView) -> bool {
     match filter {
-        Filter::Name(part) => view.name.contains(part.as_str()),
+        Filter::Name(part) => [Some(&view.name), view.title.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|it| it.contains(part)),
         Filter::Driver(driver) => view.driver == *driver,
         Filter::Runtime(runtime) => view.runtime == runtime.to_string(),
         Filter::Label(label) => label.holds(&view.labels),
@@ -109,7 +113,7 @@ fn table(rows: &[NetworkView]) -> Table {
         let subnets: Vec<&str> = row.subnets.iter().map(|subnet| subnet.subnet.as_str()).collect();
         let via = row.via.as_ref().map_or("-".to_owned(), super::via::ViaView::short);
         let cells = [
-            row.name.clone(),
+            shown(&row.title, &row.name).clone(),
             row.driver.clone(),
             row.runtime.clone(),
             match row.ipam.as_str() {

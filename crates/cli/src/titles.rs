@@ -70,13 +70,24 @@ impl Titles {
         self.put(row.network);
     }
 
-    /// What this runtime calls the network, or the one that made it; nothing where that is its name.
+    /// What this runtime calls the network, or else the one that made it; nothing where that is its name.
     pub(super) fn title(&self, network: &str, runtime: Option<&str>) -> Option<String> {
         if self.ours.contains_key(network) {
             return None;
         }
-        let runtime = runtime.or(self.makers.get(network).map(String::as_str))?;
-        self.theirs.get(&(network.to_owned(), runtime.to_owned())).cloned()
+        let by = |runtime: &str| self.theirs.get(&(network.to_owned(), runtime.to_owned()));
+        let of_maker = || by(self.makers.get(network)?);
+        runtime.and_then(by).or_else(of_maker).cloned()
+    }
+
+    /// These networks, each with what its runtime calls it as its title: for sentences about them.
+    pub(super) fn entitled(&self, networks: Vec<Network>) -> Vec<Network> {
+        let entitled = |network: Network| {
+            let title = self.title(network.name.as_str(), None);
+            let title = title.and_then(|title| title.parse().ok());
+            Network { title: title.or(network.title), ..network }
+        };
+        networks.into_iter().map(entitled).collect()
     }
 
     /// What an attachment's runtime calls its network.

@@ -96,6 +96,7 @@ pub(super) fn view(pool: &Pool, taken: &Taken) -> PoolView {
         pool.ranges.iter().map(|range| range.subnet.trunc().to_string()).collect();
     PoolView {
         network: pool.id.network.to_string(),
+        title: None,
         pool: subnets.join(","),
         size,
         used,

@@ -20,11 +20,14 @@ use serde::Serialize;
 use super::args::RowFilter;
 use super::claims;
 use super::mapped::Mapped;
+use super::titles::Titles;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct NetworkView {
     pub(super) name: String,
+    /// What its runtime calls it, where it has a name of its own for it.
+    pub(super) title: Option<String>,
     /// Or the name of the Docker plugin, behind `plugin:` where a driver of Spoke's is called so.
     pub(super) driver: String,
     pub(super) runtime: String,
@@ -142,8 +145,12 @@ impl NetworkView {
         let wiring = &network.wiring;
         let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
         let ovs = segment_of(wiring.link.as_ref()).cloned();
+        let aliases = of_one(aliases, &network.name, |alias| &alias.network);
         Self {
             name: network.called().to_string(),
+            title: Titles::of(std::slice::from_ref(network))
+                .with(aliases)
+                .title(network.name.as_str(), None),
             driver: match &wiring.link {
                 Some(link) => driver(&link.kind),
                 None => "none".to_owned(),
@@ -180,7 +187,7 @@ impl NetworkView {
             publish: reach(
                 wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default(),
             ),
-            aliases: self::aliases(of_one(aliases, &network.name, |alias| &alias.network)),
+            aliases: self::aliases(aliases),
             labels: network.labels.pairs().clone(),
             address_space: wiring.address_space.as_ref().map(ToString::to_string),
             sticky: network.sticky,
@@ -430,6 +437,8 @@ fn interface<'a>(layers: &[&'a Attachment]) -> Option<&'a IfName> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct PoolView {
     pub(super) network: String,
+    /// As [`NetworkView::title`].
+    pub(super) title: Option<String>,
     pub(super) pool: String,
     /// How many addresses can be leased; 2^64-1 where there are more.
     pub(super) size: u64,
@@ -448,6 +457,8 @@ pub(super) struct AddressView {
     pub(super) address: String,
     pub(super) state: &'static str,
     pub(super) network: Option<String>,
+    /// As [`AttachmentView::title`].
+    pub(super) title: Option<String>,
     pub(super) container: Option<String>,
     pub(super) interface: Option<String>,
     pub(super) owner: Option<String>,

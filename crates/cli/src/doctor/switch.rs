@@ -23,7 +23,7 @@ fn of_network(network: &Network, ovs: &Ovs, attachments: &[Attachment]) -> Optio
     let names: Vec<&str> = lost.iter().map(|it| it.id.container.as_str()).collect();
     let what = format!(
         "ports or tunnels of network {} are not on bridge {} any more: {}",
-        network.name,
+        network.called(),
         ovs.bridge,
         names.join(", ")
     );
@@ -31,7 +31,7 @@ fn of_network(network: &Network, ovs: &Ovs, attachments: &[Attachment]) -> Optio
 }
 
 fn failed(network: &Network, ovs: &Ovs, error: &Error) -> Check {
-    let what = format!("network {}: {error}", network.name);
+    let what = format!("network {}: {error}", network.called());
     match error.kind() {
         Kind::NotFound => Check::fail(what, format!("ovs-vsctl add-br {}", ovs.bridge)),
         Kind::TryAgain => Check::fail(what, "start Open vSwitch (openvswitch-switch)"),

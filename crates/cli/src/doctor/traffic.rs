@@ -204,7 +204,7 @@ pub(super) fn subnets(
 /// What gives the network's containers a lower MTU. A runtime that describes its network with each container
 /// would undo what a command set.
 fn lower_mtu(network: &Network, mtu: u32) -> String {
-    let name = &network.name;
+    let name = network.called();
     match network.runtime {
         Runtime::Spoke | Runtime::Docker => format!("spoke network set --mtu {mtu} {name}"),
         Runtime::Podman => format!(
@@ -242,7 +242,9 @@ pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
         let mtu = mtu_of(network).filter(|mtu| *mtu > uplink.mtu)?;
         let what = format!(
             "network {} has MTU {mtu}, and {} on the way out only {}",
-            network.name, uplink.name, uplink.mtu
+            network.called(),
+            uplink.name,
+            uplink.mtu
         );
         Some(Check::warn(what, lower_mtu(network, uplink.mtu)))
     });

@@ -7,6 +7,8 @@ use linux::follow::{self, Followed, Judgement, State};
 use model::Result;
 use netlink::Socket;
 
+use super::held::Held;
+
 const UFW_FLUSHED: &str =
     "it is on by its files, but its rules are not in the kernel: they were flushed; ufw reload";
 
@@ -91,23 +93,6 @@ pub(crate) fn lost(
     }))
 }
 
-/// The followed one, where the kernel has other rules of it than it has now.
-///
-/// # Errors
-/// Where the kernel cannot be asked.
-pub(super) fn outdated(
-    seen: &[FirewallState],
-    follow: Option<Followed>,
-    socket: &mut Socket,
-) -> Result<Option<Followed>> {
-    let is_meant =
-        |it: &&FirewallState| follow == Some(it.judgement.by) && matches!(it.state, "on" | "off");
-    match seen.iter().find(is_meant) {
-        Some(it) if !follow::is_kept(socket, &it.judgement)? => Ok(follow),
-        Some(_) | None => Ok(None),
-    }
-}
-
 fn firewalld(kept: Option<&FollowRecord>, socket: &mut Socket) -> Result<Option<FirewallState>> {
     let by = Followed::Firewalld;
     if follow::is_in_panic(socket)? {
@@ -148,14 +133,22 @@ pub(super) fn warnings(
     seen: &[FirewallState],
     follow: Option<Followed>,
     withdrawn: bool,
-    outdated: Option<Followed>,
+    held: &Held,
 ) -> Vec<String> {
     let mut all = Vec::new();
-    if let Some(by) = outdated {
-        all.push(format!(
+    match (follow, held) {
+        (Some(by), Held::Former(_)) => all.push(format!(
             "published ports obey other rules than {by} has now: `spoke serve` is away, or has not read them yet; \
              systemctl start spoke"
-        ));
+        )),
+        (Some(by), Held::Nothing) => {
+            let table = follow::TABLE;
+            all.push(format!(
+                "published ports do not obey {by}: {table} is gone, and `spoke serve`, which makes it again, is away; \
+                 systemctl start spoke"
+            ));
+        }
+        (_, _) => {}
     }
     if withdrawn {
         let table = follow::TABLE;

@@ -9,7 +9,7 @@ use model::{Error, Holder, IpNet, NetworkName, Pool, Result, Space};
 
 use super::super::ps;
 use super::super::table::Table;
-use super::super::titles::Titles;
+use super::super::titles::{Titles, shown};
 use super::super::usage::{self, Taken};
 use super::super::view::{AddressView, BookView, PoolView};
 use super::taken;
@@ -32,7 +32,7 @@ pub(super) fn show(
     let networks = engine.records.networks_and_described()?;
     let taken = taken(&engine, &networks, host_context)?;
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
-    let titles = Titles::of(&networks);
+    let titles = Titles::of(&networks).with(&engine.records.aliases()?);
     let wanted = what.map(|what| Subject::parse(what, &engine)).transpose()?;
     let pools: Vec<&Pool> =
         pools.filter(|pool| wanted.as_ref().is_none_or(|wanted| wanted.is_pool(pool))).collect();
@@ -69,9 +69,15 @@ enum Subject {
 impl BookView {
     /// With what networks are called.
     fn called(mut self, titles: &Titles) -> Self {
-        let of_pools = self.pools.iter_mut().map(|pool| &mut pool.network);
-        let of_addresses = self.addresses.iter_mut().filter_map(|it| it.network.as_mut());
-        of_pools.chain(of_addresses).for_each(|name| titles.put(name));
+        for pool in &mut self.pools {
+            pool.title = titles.title(&pool.network, None);
+            titles.put(&mut pool.network);
+        }
+        for address in &mut self.addresses {
+            let Some(network) = &mut address.network else { continue };
+            address.title = titles.title(network, address.runtime.as_deref());
+            titles.put(network);
+        }
         self
     }
 }
@@ -122,6 +128,7 @@ fn addresses(taken: &Taken) -> Vec<(IpAddr, AddressView)> {
             address: file.address.to_string(),
             state: "held",
             network: Some(file.network.clone()),
+            title: None,
             container: Some(file.container.clone()),
             interface: file.interface.clone(),
             owner: None,
@@ -150,6 +157,7 @@ fn addresses(taken: &Taken) -> Vec<(IpAddr, AddressView)> {
                 .as_ref()
                 .or(network_of(&reserved.space))
                 .map(ToString::to_string),
+            title: None,
             container: None,
             interface: None,
             owner: reserved.owner.as_ref().map(ToString::to_string),
@@ -168,6 +176,7 @@ fn held(holder: &Holder) -> AddressView {
         address: holder.lease.address.addr().to_string(),
         state: if holder.quarantined.is_some() { "quarantined" } else { "held" },
         network: holder.attachment().map(|id| id.network.to_string()),
+        title: None,
         container: holder.attachment().map(|id| id.container.to_string()),
         interface: holder.attachment().map(|id| id.ifname.to_string()),
         owner: holder.owner.as_ref().map(ToString::to_string),
@@ -231,7 +240,7 @@ fn pools(pools: &[PoolView]) -> Table {
         let holders: Vec<String> =
             pool.holders.iter().map(|(runtime, count)| format!("{runtime} {count}")).collect();
         table.row([
-            pool.network.clone(),
+            shown(&pool.title, &pool.network).clone(),
             pool.pool.clone(),
             number(pool.size),
             number(pool.used),
@@ -272,7 +281,9 @@ fn free_address(
     output: Output,
 ) -> Result<String> {
     let gateway = pools.iter().find(|pool| pool.is_gateway(address));
-    let network = gateway.or(pools.first()).map(|pool| titles.called(&pool.id.network));
+    let id = gateway.or(pools.first()).map(|pool| &pool.id.network);
+    let network = id.map(|id| titles.called(id));
+    let title = id.and_then(|id| titles.title(id.as_str(), None));
     let state = match (gateway, pools) {
         (Some(_), _) => "gateway",
         (None, []) => {
@@ -282,7 +293,8 @@ fn free_address(
         }
         (None, [..]) => "free",
     };
-    let of = network.as_deref().map(|name| format!(" of network {name}")).unwrap_or_default();
+    let called = title.as_ref().or(network.as_ref());
+    let of = called.map(|name| format!(" of network {name}")).unwrap_or_default();
     let sentence = match state {
         "gateway" => format!("{address} is the gateway{of}\n"),
         _ => format!("{address}{of} is free\n"),
@@ -291,6 +303,7 @@ fn free_address(
         address: address.to_string(),
         state,
         network,
+        title,
         container: None,
         interface: None,
         owner: None,

@@ -146,3 +146,44 @@ fn a_renamed_network_has_its_new_name_in_lists() {
     let text = host.spoke("ps");
     assert!(text.contains(" edge ") && !text.contains(" fen "), "{text}");
 }
+
+/// As every other view does; what scripts and arguments name goes on to be the book's name.
+#[test]
+fn lists_call_networks_as_their_runtime_does() {
+    let host = two_networks();
+    super::network::entitle(&host, "back", "fen", model::Publisher::Spoke);
+    host.attach("back", "c1", Some("web"));
+    host.spoke("endpoint create back db");
+    let row = |line: &str, of: &str| {
+        let text = host.spoke(line);
+        let found = text.lines().find(|row| row.contains(of));
+        found.unwrap_or_else(|| panic!("{line}: {of} in {text}")).to_owned()
+    };
+    for (line, of) in [
+        ("network ls", "10.70.1.0/24"),
+        ("network ls -f name=fen", "10.70.1.0/24"),
+        ("ipam show", "10.70.1.0/24"),
+        ("ipam show fen", "10.70.1.0/24"),
+        ("ipam show 10.70.1.77", "10.70.1.77"),
+        ("endpoint ls", "db"),
+        ("endpoint ls fen", "db"),
+        ("dns ls fen", "web"),
+    ] {
+        let row = row(line, of);
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert!(words.contains(&"fen") && !words.contains(&"back"), "{line}: {row}");
+    }
+    assert_eq!(host.spoke("network ls -q"), "back\nfront\n");
+    for (line, at) in [
+        ("network ls -o json", "/0"),
+        ("endpoint ls -o json", "/0"),
+        ("dns ls -o json", "/0"),
+        ("ipam show fen -o json", "/pools/0"),
+        ("ipam show fen -o json", "/addresses/0"),
+    ] {
+        let json: serde_json::Value = serde_json::from_str(&host.spoke(line)).unwrap();
+        let shown = json.pointer(at).unwrap();
+        let name = shown.get("network").unwrap_or(&shown["name"]);
+        assert_eq!((name, &shown["title"]), (&"back".into(), &"fen".into()), "{line}: {shown}");
+    }
+}
