@@ -106,7 +106,10 @@ fn what_the_kernel_holds_is_shown(wall: &Wall, serve: Serve) -> Serve {
     assert_eq!(wall.probe(&[PUBLISHED + 5])[&("lan".to_owned(), PUBLISHED + 5)], "silent");
     assert!(shown().contains(" ? ") && !shown().contains("anywhere"), "{}", shown());
     let status = wall.status();
-    assert_eq!((&port(&status)["obeys"], port(&status)["allowed"].get("ufw")), (&"ufw".into(), None));
+    assert_eq!(
+        (&port(&status)["obeys"], port(&status)["allowed"].get("ufw")),
+        (&"ufw".into(), None)
+    );
     assert!(warnings(&status).contains("other rules than ufw has now"), "{status}");
 
     wall.world.sh("ufw --force enable >/dev/null; nft delete table inet spoke_follow");

@@ -26,6 +26,8 @@ use self::saved::Saved;
 
 /// How often a change is tried while others change the same chains.
 const ATTEMPTS: usize = 8;
+/// The chains that isolate bridges.
+pub(crate) const ISOLATION: [&str; 2] = [rules::STAGE_1, rules::STAGE_2];
 /// How long others who change rules are waited for: each of them takes a fraction of a second.
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -158,6 +160,18 @@ impl Iptables {
         let remove =
             |family| self.edit_if_there(family, |saved| Ok(change::remove_bridge(saved, bridge)));
         [Family::V4, Family::V6].into_iter().map(remove).fold(Ok(()), Result::and)
+    }
+
+    /// Removes the rules that isolate a bridge in these families, and nothing else of it.
+    ///
+    /// # Errors
+    /// As [`Iptables::install`].
+    pub(crate) fn remove_isolation(&self, bridge: &IfName, families: &[Family]) -> Result<()> {
+        let isolations = RuleSet::isolations(bridge)?;
+        let remove = |family: &Family| {
+            self.edit_if_there(*family, |saved| Ok(change::remove_isolation(saved, &isolations)))
+        };
+        families.iter().map(remove).fold(Ok(()), Result::and)
     }
 
     /// Names the first rule of the attachment that is missing.

@@ -411,6 +411,47 @@ fn the_old_iptables_lets_published_ports_pass() {
     });
 }
 
+/// As it did for a network that isolates, where the old tables have rules.
+#[test]
+fn what_version_0_1_0_isolated_by_in_the_old_tables_goes() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        let one = Container::new();
+        run("iptables-legacy -P FORWARD DROP");
+        let mut first = attachment("one", bridge(), "10.88.0.2/24", &one.sandbox);
+        first.wiring.firewall = Some(Firewall { ingress: IngressPolicy::SameBridge, ..firewall() });
+        linux.attach(&first).unwrap();
+        let comment = |policy: &str| {
+            format!("-m comment --comment \"CNI firewall plugin rules (ingressPolicy: {policy})\"")
+        };
+        let (own, shared) = (comment("same-bridge"), comment("same-bridge|isolated"));
+        for rule in [
+            "-N CNI-ISOLATION-STAGE-1".to_owned(),
+            "-N CNI-ISOLATION-STAGE-2".to_owned(),
+            format!("-I FORWARD {shared} -j CNI-ISOLATION-STAGE-1"),
+            format!("-A CNI-ISOLATION-STAGE-1 -i br0 ! -o br0 {own} -j CNI-ISOLATION-STAGE-2"),
+            format!("-A CNI-ISOLATION-STAGE-1 -i br9 ! -o br9 {own} -j CNI-ISOLATION-STAGE-2"),
+            "-A CNI-ISOLATION-STAGE-1 -i br0 -p tcp -j DROP".to_owned(),
+            format!("-A CNI-ISOLATION-STAGE-1 {shared} -j RETURN"),
+            format!("-A CNI-ISOLATION-STAGE-2 -o br0 {shared} -j DROP"),
+            format!("-A CNI-ISOLATION-STAGE-2 -o br9 {shared} -j DROP"),
+        ] {
+            run(&format!("iptables-legacy {rule}"));
+        }
+        let before = run("iptables-legacy -S");
+        linux.restore_shared(&first).unwrap();
+        let is_formers = |line: &&str| {
+            line.starts_with("-A CNI-ISOLATION-STAGE-1 -i br0 ! -o br0 ")
+                || line.starts_with("-A CNI-ISOLATION-STAGE-2 -o br0 ")
+        };
+        let left: Vec<&str> = before.lines().filter(|line| !is_formers(line)).collect();
+        assert_eq!(before.lines().count(), left.len() + 2, "{before}");
+        let after = run("iptables-legacy -S");
+        assert_eq!(after.lines().collect::<Vec<_>>(), left);
+        assert!(run("nft list table inet spoke").contains("br0"), "our own table isolates");
+    });
+}
+
 #[test]
 fn subnets_of_others_have_a_holder() {
     isolated(|| {

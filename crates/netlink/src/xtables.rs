@@ -5,10 +5,10 @@ mod entry;
 
 use std::fs::read_to_string;
 
-use model::{Error, Family, Result};
+use model::{Error, Family, IfName, Result};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use crate::nft::{AnyChain, AnyHook, AnyRule};
+use crate::nft::{AnyChain, AnyHook, AnyRule, Step};
 use crate::outcome::refused;
 use crate::{Errno, sys};
 
@@ -64,6 +64,24 @@ pub fn judges_forwarded(family: Family) -> Result<bool> {
     };
     let has_rule = filter.rules.iter().any(|rule| rule.chain == "FORWARD");
     Ok(has_rule || filter.chains.iter().any(drops))
+}
+
+/// Whether a rule in one of these chains of the table `filter` is about this interface. No table is made by that.
+///
+/// # Errors
+/// As [`read`].
+pub fn names_interface(family: Family, chains: &[&str], interface: &IfName) -> Result<bool> {
+    let filter = read_those(family, |name| name == "filter")?;
+    // Behind the name are zeros.
+    let name = interface.as_str().as_bytes();
+    let is_it = |step: &Step| match step {
+        Step::Compare(_, _, value) => value
+            .strip_prefix(name)
+            .is_some_and(|rest| !rest.is_empty() && rest.iter().all(|byte| *byte == 0)),
+        _ => false,
+    };
+    let mut rules = filter.rules.iter().filter(|rule| chains.contains(&rule.chain.as_str()));
+    Ok(rules.any(|rule| rule.steps.iter().any(is_it)))
 }
 
 fn read_those(family: Family, is_wanted: impl Fn(&str) -> bool) -> Result<Xtables> {

@@ -167,7 +167,6 @@ fn lists_call_networks_as_their_runtime_does() {
         ("ipam show 10.70.1.77", "10.70.1.77"),
         ("endpoint ls", "db"),
         ("endpoint ls fen", "db"),
-        ("dns ls fen", "web"),
     ] {
         let row = row(line, of);
         let words: Vec<&str> = row.split_whitespace().collect();
@@ -177,7 +176,6 @@ fn lists_call_networks_as_their_runtime_does() {
     for (line, at) in [
         ("network ls -o json", "/0"),
         ("endpoint ls -o json", "/0"),
-        ("dns ls -o json", "/0"),
         ("ipam show fen -o json", "/pools/0"),
         ("ipam show fen -o json", "/addresses/0"),
     ] {

@@ -84,6 +84,19 @@ pub(super) fn remove_bridge(saved: Saved, bridge: &IfName) -> Change {
     change
 }
 
+/// Removes the rules that isolate a bridge as [`RuleSet::isolations`] has them, word by word.
+pub(super) fn remove_isolation(saved: Saved, isolations: &[RuleSet]) -> Change {
+    let mut change = Change { saved, ..Change::default() };
+    let rules: Vec<&Rule> = isolations.iter().flat_map(|it| &it.rules).collect();
+    change.drop_rules(FILTER, |chain, text| {
+        [STAGE_1, STAGE_2].contains(&chain)
+            && rules.iter().any(|rule| {
+                rule.place == RulePosition::First && rule.chain == chain && rule.text == text
+            })
+    });
+    change
+}
+
 /// The first rule that is not there, and that the container needs.
 pub(super) fn missing<'a>(saved: &Saved, wanted: &'a RuleSet) -> Option<&'a Rule> {
     let mut needed = wanted.rules.iter().filter(|rule| rule.whose != Whose::Added);

@@ -284,6 +284,17 @@ impl RuleSet {
         Ok(wanted)
     }
 
+    /// The rules by which containers of a bridge are isolated, of each way of isolation.
+    pub(super) fn isolations(bridge: &IfName) -> Result<Vec<Self>> {
+        let bridge = interface(bridge)?;
+        let of = |policy| {
+            let mut wanted = Self::default();
+            wanted.isolated(policy, bridge, true);
+            wanted
+        };
+        Ok([IngressPolicy::SameBridge, IngressPolicy::Isolated].map(of).into())
+    }
+
     fn isolated(&mut self, policy: IngressPolicy, bridge: &str, is_guarded: bool) {
         let word =
             |policy: &str| comment(&format!("CNI firewall plugin rules (ingressPolicy: {policy})"));

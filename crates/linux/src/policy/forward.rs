@@ -6,11 +6,13 @@ use model::{
     Attachment, Backend, Family, Firewall, IfName, IngressPolicy, Kind, Link, Passage, Result,
     Wiring,
 };
+use netlink::{At, Socket, xtables};
 
 use super::Policy;
 use super::expected::{behind, owner, switching};
 use crate::filter::Open;
-use crate::iptables::Variant;
+use crate::identity::GROUP;
+use crate::iptables::{self, Variant};
 use crate::{filter, firewalld, forwarding};
 
 impl Policy {
@@ -19,7 +21,9 @@ impl Policy {
         match owner(attachment)? {
             Some(_) => {
                 let again = |old: &_| self.install_rules_again(Variant::Legacy, old);
-                self.let_forward(attachment, &behind(attachment)?, again)
+                let missed = self.let_forward(attachment, &behind(attachment)?, again);
+                self.forget_former_isolation(attachment)?;
+                missed
             }
             None => Ok(false),
         }
@@ -81,6 +85,37 @@ impl Policy {
             installed => installed.map(|legacy| legacy || changed),
         }
     }
+}
+
+impl Policy {
+    /// Version 0.1.0 isolated the bridges of Spoke's in the old tables, too, where these have rules. They drop what
+    /// goes to published ports; our table isolates without them.
+    fn forget_former_isolation(&self, attachment: &Attachment) -> Result<()> {
+        let Some(bridge) = isolated(attachment) else { return Ok(()) };
+        // What cannot be read is left alone.
+        let has = |family: &Family| {
+            xtables::names_interface(*family, &iptables::ISOLATION, bridge).unwrap_or(false)
+        };
+        let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(has).collect();
+        if families.is_empty() {
+            return Ok(());
+        }
+        let there = Socket::route()?.link(At::Name(bridge))?;
+        // A bridge that others have made they may isolate, too.
+        if there.is_none_or(|link| link.group != GROUP) {
+            return Ok(());
+        }
+        self.restore_own(attachment)?;
+        self.iptables(Variant::Legacy).waiting(WAIT).remove_isolation(bridge, &families)
+    }
+}
+
+/// The bridge that our table isolates for the attachment.
+fn isolated(attachment: &Attachment) -> Option<&IfName> {
+    let firewall = attachment.wiring.firewall.as_ref()?;
+    let is_ours = firewall.backend == Backend::Nftables && firewall.ingress != IngressPolicy::Open;
+    let bridge = attachment.wiring.link.as_ref()?.kind.bridge().filter(|_| is_ours)?;
+    Some(&bridge.name)
 }
 
 /// How long healing waits for others who change iptables rules.
