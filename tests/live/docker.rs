@@ -6,7 +6,7 @@ use crate::bed::{Live, SPOKE};
 
 pub(crate) struct Docker {
     pub(crate) engine: Engine,
-    serve: Option<Serve>,
+    pub(crate) serve: Option<Serve>,
 }
 
 impl Live for Docker {
@@ -68,7 +68,11 @@ impl Docker {
         ] {
             self.until(&format!("{SPOKE} {list} | grep -w {name} | grep -qw {network}"));
         }
-        for list in ["top --by network", "events", "flows", "explain web api 80", "doctor"] {
+        self.until(&format!("{SPOKE} ipam show {network} | grep -qw {name}"));
+        assert!(self.spoke("network ls").contains(&format!("\n{network} ")));
+        let everywhere = ["network ls", "ipam show", "dns ls", "endpoint ls"];
+        let all = ["top --by network", "events", "flows", "explain web api 80", "doctor"];
+        for list in all.into_iter().chain(everywhere) {
             let said = self.world().sh(&format!("{SPOKE} {list} || true"));
             assert!(!said.contains("docker-10."), "{list}: {said}");
         }

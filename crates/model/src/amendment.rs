@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attachment, Bandwidth, Error, Fence, Layer, NetworkName, OwnerName, PortMap, Result, Runtime,
+    hosts_clash,
 };
 
 /// What commands changed of a running container on one network. It belongs to the container's name:
@@ -86,6 +87,24 @@ impl Amendment {
     /// Whether it comes to nothing.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty() && self.bandwidth.is_none() && self.egress.is_none()
+    }
+
+    /// Adds what another one has and this lacks.
+    pub fn complete(&mut self, other: &Self) {
+        if self.ports.is_empty() {
+            self.layer = other.layer;
+        }
+        for map in &other.ports {
+            let is_there = |it: &PortMap| {
+                (it.host_port, it.protocol) == (map.host_port, map.protocol)
+                    && hosts_clash(it.host, map.host)
+            };
+            if !self.ports.iter().any(is_there) {
+                self.ports.push(map.clone());
+            }
+        }
+        self.bandwidth = self.bandwidth.take().or_else(|| other.bandwidth.clone());
+        self.egress = self.egress.take().or_else(|| other.egress.clone());
     }
 
     /// Whether it holds such a part.

@@ -60,7 +60,7 @@ impl Attachments<'_> {
             let Some(named) = renamed(&read.value) else { return Ok(()) };
             let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
             let txn = self.links.carry_usage(&read.value, &named, txn)?;
-            let txn = self.carry_egress(&read.value, &named, txn)?;
+            let txn = self.carry_kept(&read.value, &named, txn)?;
             let txn = txn.put(key.clone(), Record::Attachment(Box::new(named)));
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 drop(lock);

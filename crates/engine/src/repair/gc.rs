@@ -90,6 +90,7 @@ impl Repair<'_> {
             found.note(self.records.end_all_over());
             found.note(self.networks.name_sandboxes().map(|_| ()));
             found.note(self.attachments.amend_all());
+            found.note(self.attachments.forget_used_once());
             found.note(self.networks.follow_all_settings());
         }
         found

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::common::request;
 use super::endpoint_world::*;
-use engine::Request;
 use engine::port::{Key, Record, Store};
+use engine::{Mode, Request};
 
 use model::*;
 
@@ -201,5 +201,38 @@ fn own_rules_follow_a_container_to_its_new_name() {
         let web = come("d", "web");
         engine.attachments.set_owner(&web, &"other".parse().unwrap()).unwrap();
         assert_eq!(own(&web), Some(some));
+    });
+}
+
+/// Docker says what a container is called after its start. What was kept until then under the endpoint's id, which no
+/// other gets, is its name's; and nothing stays of an endpoint that never had a name.
+#[test]
+fn what_an_id_keeps_goes_over_to_the_name() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = Network { runtime: Runtime::Docker, ..fenced() };
+        let come = |id: &str| engine.attachments.attach(&request(&network, id)).unwrap().id;
+        let kept = || -> Vec<(String, usize, bool)> {
+            let all = engine.attachments.amendments().unwrap();
+            all.into_iter()
+                .map(|it| (it.name.to_string(), it.ports.len(), it.egress.is_some()))
+                .collect()
+        };
+        let (first, second) = ("a1".repeat(32), "b2".repeat(32));
+        let web = come(&first);
+        engine.attachments.set_egress(&web, Some(&Fence::default())).unwrap();
+        engine.attachments.add_port(&web, &map(None, 8080)).unwrap();
+        assert_eq!(kept(), [(first.clone(), 1, true)]);
+        engine.repair.reconcile(Mode::Mend).unwrap();
+        assert_eq!(kept(), [(first, 1, true)], "it is there");
+        engine.attachments.set_owner(&web, &"web".parse().unwrap()).unwrap();
+        assert_eq!(kept(), [("web".to_owned(), 1, true)]);
+
+        let nameless = come(&second);
+        engine.attachments.set_egress(&nameless, Some(&Fence::default())).unwrap();
+        engine.links.detach(&request(&network, &second)).unwrap();
+        assert_eq!(kept().len(), 2);
+        engine.repair.reconcile(Mode::Mend).unwrap();
+        assert_eq!(kept(), [("web".to_owned(), 1, true)]);
     });
 }

@@ -1,6 +1,8 @@
 //! Amendments that are kept under a container's name, and the records of attached containers to which they
 //! belong.
 
+use std::collections::BTreeSet;
+
 use model::{
     Amendment, AmendmentPart, Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName,
     Phase, Result, Runtime,
@@ -8,7 +10,7 @@ use model::{
 
 use crate::Attachments;
 use crate::contention::RACES;
-use crate::port::{Key, Outcome, Presence, Record, Txn};
+use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::records::book::{Read, key_of_amendment, unchanged};
 
 impl Attachments<'_> {
@@ -55,7 +57,8 @@ impl Attachments<'_> {
 
     /// Adds to a transaction that the own rules of a container are kept under its new name, too, unless that keeps
     /// others: when it comes back it may go no further than before. The old name's stay, for its next container.
-    pub(in crate::attachments) fn carry_egress(
+    /// What is kept under the id of an endpoint that had no name yet goes over to the name whole.
+    pub(in crate::attachments) fn carry_kept(
         &self,
         before: &Attachment,
         after: &Attachment,
@@ -74,10 +77,44 @@ impl Attachments<'_> {
         if let Some(known) = &known {
             new = *known.value.clone();
         }
+        if before.owner.is_none() && is_used_once(&old.value) {
+            new.complete(&old.value);
+            let txn = txn.require(old_key.clone(), unchanged(Some(&old))).delete(old_key);
+            return self.kept(known.as_ref(), Box::new(new), txn);
+        }
         let (Some(rules), None) = (&old.value.egress, &new.egress) else { return Ok(txn) };
         new.egress = Some(rules.clone());
         let txn = txn.require(old_key, unchanged(Some(&old)));
         self.kept(known.as_ref(), Box::new(new), txn)
+    }
+
+    /// Forgets what is kept under ids of endpoints that are gone, as no other gets them.
+    pub(crate) fn forget_used_once(&self) -> Result<()> {
+        let mut kept = self.records.amendments_in(&Prefix::Amendments)?;
+        kept.retain(|read| is_used_once(&read.value));
+        if kept.is_empty() {
+            return Ok(());
+        }
+        // Read afterwards: the record of an endpoint is there before anything is kept of it.
+        let there: BTreeSet<(NetworkName, String)> = self
+            .records
+            .attachments()?
+            .into_iter()
+            .map(|record| (record.id.network, record.id.container.to_string()))
+            .collect();
+        for read in kept {
+            let (network, name) = (read.value.network.clone(), read.value.name.to_string());
+            if there.contains(&(network, name)) {
+                continue;
+            }
+            let key = key_of_amendment(&read.value);
+            let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).delete(key);
+            let nothing = Amendment { bandwidth: None, ..*read.value.clone() };
+            let txn = self.links.forget_usage(&read.value, &nothing, txn)?;
+            // What has changed meanwhile is looked at the next time.
+            self.store.commit(&txn)?;
+        }
+        Ok(())
     }
 
     /// Forgets a part of what the containers of a name would get again, where none is attached; on every
@@ -128,4 +165,12 @@ impl Attachments<'_> {
             false => txn.put(key, Record::Amendment(now)),
         })
     }
+}
+
+/// Whether it is kept under the id of an endpoint of Docker's (64 digits): the next container of that name has another one.
+fn is_used_once(kept: &Amendment) -> bool {
+    const LENGTH: usize = 64;
+    let name = kept.name.as_str();
+    let is_id = name.len() == LENGTH && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    kept.runtime == Runtime::Docker && is_id
 }
