@@ -137,7 +137,7 @@ impl Amendment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Period, Quota, Rate};
+    use crate::{Period, Protocol, Quota, Rate};
 
     /// Of a container with rates, a quota and rules.
     fn whole() -> Amendment {
@@ -175,5 +175,26 @@ mod tests {
         rest.clear(AmendmentPart::Rates);
         rest.clear(AmendmentPart::Quota);
         assert_eq!(rest.bandwidth, None);
+    }
+
+    #[test]
+    fn what_it_lacks_comes_from_another_one() {
+        let port = |host: u16| PortMap {
+            host: None,
+            host_port: host.try_into().unwrap(),
+            container_port: 80.try_into().unwrap(),
+            protocol: Protocol::Tcp,
+        };
+        let nothing = Amendment { bandwidth: None, egress: None, ..whole() };
+        let other = Amendment { layer: Layer::Publish, ports: vec![port(8080)], ..whole() };
+        let mut one = nothing.clone();
+        one.complete(&other);
+        assert_eq!(one, other);
+        let own = Some("a.example:443".parse().unwrap());
+        let mut one =
+            Amendment { ports: vec![port(8080), port(9)], egress: own.clone(), ..nothing };
+        one.complete(&other);
+        assert_eq!((one.ports, one.layer), (vec![port(8080), port(9)], Layer::Link));
+        assert_eq!((one.egress, one.bandwidth), (own, other.bandwidth));
     }
 }
