@@ -10,6 +10,7 @@ mod hop;
 mod host;
 mod interface;
 mod leave;
+mod led;
 mod machine;
 mod mend;
 mod mtu;

@@ -6,9 +6,8 @@ use model::{Family, WAY_MARK};
 use netlink::sysctl::Parameter;
 use netlink::{Errno, Link, Routed, Way};
 
-use super::begin::protocol;
 use super::resolve::Owner;
-use super::{Arrived, Bridging, End, Hop, Published, Walked, Walker, mend};
+use super::{Arrived, Bridging, End, Hop, Walked, Walker, mend};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point};
@@ -209,31 +208,9 @@ impl Walker<'_> {
         if packet.is_reply {
             return Ok(Arrived::Host);
         }
-        if let Some(published) = self.lost(packet) {
-            let table = if published.in_table { "Spoke's table" } else { "the packet filter" };
-            let what = format!(
-                "{} of {} is published, but {table} does not lead it there",
-                published.map, published.name
-            );
-            let hop = Hop::new("port-map", what).by(Author::Spoke);
-            return Err(self.fail(hop.fixed("systemctl restart spoke (spoke serve restores it)")));
-        }
-        self.listens(("this host", Space::HOST), packet)?;
+        self.is_not_lost(packet)?;
+        self.host_listens(packet)?;
         Ok(Arrived::Host)
-    }
-
-    /// A port that the book says to be published where the packet went.
-    fn lost(&self, packet: &Packet) -> Option<Published> {
-        let (port, protocol) = (packet.destination_port()?, protocol(packet.carried)?);
-        let is = |it: &&Published| {
-            let there = it.map.host.is_none_or(|host| {
-                host.is_unspecified() && host.is_ipv4() == packet.destination.is_ipv4()
-                    || host == packet.destination
-            });
-            let family = it.to.iter().any(|to| to.is_ipv4() == packet.destination.is_ipv4());
-            it.map.protocol == protocol && it.map.host_port.get() == port && there && family
-        };
-        self.trip.published.iter().find(is).cloned()
     }
 
     /// What this host sends itself.

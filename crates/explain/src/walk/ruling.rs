@@ -58,10 +58,7 @@ impl Walker<'_> {
     ) -> Walked<()> {
         let ruling = self.judged(Space::HOST, point, packet, about)?;
         if let Ruling::Passes { destination: Some(translation), .. } = ruling {
-            packet.translate(&translation);
-            if !packet.is_reply {
-                self.led = Some(translation.place);
-            }
+            self.lead(packet, translation)?;
         }
         Ok(())
     }
