@@ -31,7 +31,23 @@ impl Fault {
     }
 }
 
+/// Stops the programs of b, as `docker pause` does: the kernel goes on taking connections for them.
+const PAUSED: &str =
+    "for top in /sys/fs/cgroup /sys/fs/cgroup/unified; do [ -e $top/cgroup.procs ] && break; done
+    mkdir $top/spoke-$$; echo $top/spoke-$$ >/run/paused
+    for pid in $(ip netns pids b); do echo $pid >$(cat /run/paused)/cgroup.procs; done
+    echo 1 >$(cat /run/paused)/cgroup.freeze";
+const RESUMED: &str = "echo 0 >$(cat /run/paused)/cgroup.freeze
+    for pid in $(cat $(cat /run/paused)/cgroup.procs); do echo $pid >$(dirname $(cat /run/paused))/cgroup.procs; done
+    rmdir $(cat /run/paused)";
+/// A page of b, as a reads it.
+const PAGE: &str = "timeout TIME ip netns exec a busybox wget -qO- http://10.70.1.3/";
+
 const FAULTS: &[Fault] = &[
+    fault("a b 80", PAUSED, RESUMED)
+        .tried(PAGE)
+        .found("paused", "b is paused (control group /spoke-"),
+    fault("b a", PAUSED, RESUMED).tried("false").found("paused", "sh -c 'echo 0 >/sys/fs/cgroup/"),
     fault("a b 86", HANGS, ":")
         .tried("timeout TIME ip netns exec a bash -c '</dev/tcp/10.70.1.3/86'")
         .found("listener", "does not accept connections: 1 wait, and at most 0 may"),

@@ -109,11 +109,26 @@ fn docker_cni_and_the_command_line() {
     fails(world, "box web 80", "filter", &target);
     world.sh("iptables -F DOCKER-USER");
     reaches(world, "box web 80", &target);
+    paused_by_docker(&engine, &netns, &web);
     mapped_by_docker(&engine);
     docker_opens_one_port(world, &netns, &web);
     engine.docker("rm -f web");
     let gone = world.try_sh(&format!("{SPOKE} explain box web 80"));
     assert_ne!(gone.status, 0, "{gone:?}");
+}
+
+/// Of a paused container the kernel still takes connections, and no program answers.
+#[track_caller]
+fn paused_by_docker(engine: &Engine, netns: &str, web: &str) {
+    let world = engine.world();
+    let page = format!("nsenter --net={netns} busybox wget -qO/dev/null http://{web}/bin/busybox");
+    engine.docker("pause web");
+    fails(world, "box web 80", "paused", &page);
+    fails(world, "web box 80", "paused", "false");
+    let found = world.try_sh(&format!("{SPOKE} explain box web 80")).stdout;
+    assert!(found.contains("fix: docker unpause web\n"), "{found}");
+    engine.docker("unpause web");
+    reaches(world, "box web 80", &page);
 }
 
 /// Ports that Docker maps itself lead to an interface that is not in the book.

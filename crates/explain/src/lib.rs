@@ -4,6 +4,7 @@
 //! nothing is executed, changed or sent. [`walk()`] is pure: it asks the kernel through the port
 //! [`Kernel`], which [`Netlink`] implements. What is not understood is said to be so.
 
+mod frozen;
 mod netlink_kernel;
 mod packet;
 mod port;
@@ -11,6 +12,7 @@ mod rules;
 mod tri;
 mod walk;
 
+pub use frozen::Frozen;
 pub use netlink_kernel::Netlink;
 pub use packet::{Carried, Device, Packet};
 pub use port::{Kernel, Space, Which};

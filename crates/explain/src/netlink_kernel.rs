@@ -13,6 +13,7 @@ use netlink::{
     xtables,
 };
 
+use crate::frozen::{Frozen, Processes};
 use crate::port::{Kernel, Space, Which};
 use crate::rules::Rules;
 
@@ -20,6 +21,7 @@ use crate::rules::Rules;
 #[derive(Debug)]
 pub struct Netlink {
     spaces: Vec<Opened>,
+    processes: Option<Processes>,
 }
 
 /// A namespace with its sockets.
@@ -97,7 +99,7 @@ impl Netlink {
     /// # Errors
     /// As [`Socket::route`].
     pub fn new() -> Result<Self> {
-        Ok(Self { spaces: vec![Opened::new(None, Socket::route()?)] })
+        Ok(Self { spaces: vec![Opened::new(None, Socket::route()?)], processes: None })
     }
 
     /// Opens the namespace at `path`, if it is the one with this inode; any if that is zero.
@@ -184,6 +186,13 @@ impl Kernel for Netlink {
 
     fn taking(&mut self, space: Space, protocol: Protocol) -> Result<Option<Vec<Taking>>> {
         self.space(space)?.diagnosis()?.taking(protocol)
+    }
+
+    fn frozen(&mut self, space: Space, socket: Option<u32>) -> Result<Option<Frozen>> {
+        let Some(netns) = self.space(space)?.netns.as_ref().map(Netns::inode) else {
+            return Ok(None);
+        };
+        Ok(self.processes.get_or_insert_with(Processes::read).frozen(netns, socket))
     }
 
     fn rules(&mut self, space: Space) -> Result<Rc<Rules>> {

@@ -7,6 +7,7 @@ use netlink::diag::Taking;
 use netlink::nft::{AnySet, Datum};
 use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
 
+use crate::frozen::Frozen;
 use crate::rules::Rules;
 
 /// A network namespace that is open.
@@ -43,6 +44,12 @@ pub trait Kernel {
     fn parameter(&mut self, space: Space, key: &str) -> Result<Option<String>>;
     /// The sockets that take packets; `None` where the kernel cannot say.
     fn taking(&mut self, space: Space, protocol: Protocol) -> Result<Option<Vec<Taking>>>;
+    /// What holds the program of a namespace that has the socket with this inode, where that is stopped; all of its
+    /// programs if `None`. `None` also where that cannot be known.
+    fn frozen(&mut self, space: Space, socket: Option<u32>) -> Result<Option<Frozen>> {
+        let _ = (space, socket);
+        Ok(None)
+    }
     fn rules(&mut self, space: Space) -> Result<std::rc::Rc<Rules>>;
     fn seek(&mut self, space: Space, set: &AnySet, key: &[u8]) -> Result<Option<Option<Datum>>>;
     /// Whether a packet now matches the quota of this name, in the table of a set; `None` if it is none.

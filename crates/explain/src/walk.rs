@@ -14,6 +14,7 @@ mod led;
 mod machine;
 mod mend;
 mod mtu;
+mod paused;
 mod resolve;
 mod ruling;
 mod site;

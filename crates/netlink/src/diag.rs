@@ -18,6 +18,8 @@ const ANSWER: usize = 72;
 const STATE: usize = 1;
 const WAITING: usize = 56;
 const MOST: usize = 60;
+/// `idiag_inode`.
+const INODE: usize = 68;
 /// `TCP_LISTEN`.
 const LISTENING: u8 = 10;
 /// `INET_DIAG_SKV6ONLY`.
@@ -41,6 +43,8 @@ pub struct Taking {
     pub link: u32,
     /// Of a socket of TCP, how many connections wait until its program accepts them, and how many may.
     pub waiting: Option<(u32, u32)>,
+    /// The number of its inode, by which the descriptors of a process name it.
+    pub inode: u32,
 }
 
 impl Taking {
@@ -120,6 +124,7 @@ fn read(message: &Message<'_>) -> Option<Taking> {
         only_v6: only_v6 == Some(1),
         link: u32::from_ne_bytes(array(message.payload, 40)?),
         waiting: is_listening.then_some((word(WAITING)?, word(MOST)?)),
+        inode: word(INODE)?,
     })
 }
 
@@ -147,8 +152,14 @@ mod tests {
 
     #[test]
     fn sockets_of_ipv6_take_ipv4_unless_they_say_otherwise() {
-        let every =
-            |only_v6| Taking { port: 1, address: [0; 16].into(), only_v6, link: 0, waiting: None };
+        let every = |only_v6| Taking {
+            port: 1,
+            address: [0; 16].into(),
+            only_v6,
+            link: 0,
+            waiting: None,
+            inode: 0,
+        };
         let v4 = "10.0.0.1".parse().unwrap();
         assert!(every(false).hears(v4) && !every(true).hears(v4));
         assert!(every(true).hears("::1".parse().unwrap()));

@@ -107,6 +107,7 @@ impl Walker<'_> {
         if let Some(first) = heard.first() {
             let at = format!("{}, port {port}/{protocol}", first.address);
             self.is_bound((name, space), &heard, packet, &at)?;
+            self.is_awake(space, &heard)?;
             self.has_room((name, space), &heard, &at)?;
             self.ok("listener", format!("{name} listens at {at}"));
             return Ok(());

@@ -29,6 +29,9 @@ impl Walker<'_> {
                 self.is_there(site)?;
             }
         }
+        if let Some(site) = self.trip.from.site() {
+            self.runs(site)?;
+        }
         let to = match self.trip.address {
             Some(address) => address,
             None => self.destination()?,
