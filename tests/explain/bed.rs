@@ -22,6 +22,38 @@ pub(crate) struct Fault {
     pub(crate) says: &'static str,
 }
 
+/// The programs that mend something. `ip route get` and its like only look.
+const PROGRAMS: [&str; 18] = [
+    "bridge",
+    "docker",
+    "firewall-cmd",
+    "ip",
+    "ip6tables",
+    "ip6tables-legacy",
+    "iptables",
+    "iptables-legacy",
+    "nerdctl",
+    "nft",
+    "nsenter",
+    "podman",
+    "sed",
+    "sh",
+    "spoke",
+    "sysctl",
+    "systemctl",
+    "ufw",
+];
+const LOOKS: [&str; 7] = [" get ", " show", " list", " inspect", " suggest", "--help", " ls"];
+
+/// Whether what is behind `fix:` can be run as it is, and changes something.
+pub(crate) fn is_command(fix: &str) -> bool {
+    let is_one = |part: &str| {
+        let program = part.split_whitespace().next().unwrap_or_default();
+        PROGRAMS.contains(&program) && !LOOKS.iter().any(|look| part.contains(look))
+    };
+    fix.split(" && ").all(is_one)
+}
+
 pub(crate) struct Bed {
     pub(crate) world: World,
     variables: String,
@@ -86,6 +118,9 @@ impl Bed {
             self.sh(fault.undo);
             let last = found["hops"].as_array().and_then(|hops| hops.last()).cloned();
             let last = last.unwrap_or_default();
+            if let Some(fix) = last["fix"].as_str().filter(|fix| !is_command(fix)) {
+                wrong.push(format!("{}: not a command: {fix}", fault.seed));
+            }
             let is_right = code == 1
                 && last["hop"] == fault.hop
                 && last["status"] == "fail"

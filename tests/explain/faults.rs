@@ -355,7 +355,7 @@ const FAULTS: &[Fault] = &[
             /opt/cni/bin/spoke network rm apart",
         tries: "timeout TIME ip netns exec x bash -c '</dev/tcp/10.70.9.3/80'",
         hop: "isolation",
-        says: "spoke network create shared; spoke network connect shared x; spoke network connect shared y",
+        says: "spoke network create shared && spoke network connect shared x && spoke network connect shared y",
     },
     // Last: what a bridge has of IPv6 is lost with it.
     of_b(

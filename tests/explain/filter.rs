@@ -143,6 +143,17 @@ const FAULTS: &[Fault] = &[
         hop: "port-map",
         says: "leads what is for 127.0.0.1:8080 to 127.0.0.1:9000, not to b",
     },
+    // What `iptables -F` leaves of ufw's chains does nothing: the policy is not ufw's any more.
+    out(
+        "iptables -N ufw-before-forward; iptables -A FORWARD -j ufw-before-forward; iptables -P FORWARD DROP; iptables -F",
+        FLUSHED,
+        "nft add chain ip filter FORWARD '{ policy accept; }'",
+    ),
+    out(
+        "iptables-legacy -N ufw-before-forward; iptables-legacy -A FORWARD -j ufw-before-forward; iptables-legacy -P FORWARD DROP; iptables-legacy -F",
+        "iptables-legacy -P FORWARD ACCEPT; iptables-legacy -X",
+        "iptables-legacy -t filter -P FORWARD ACCEPT",
+    ),
     // A proxy that has ended, in front of what a container calls.
     Fault {
         ask: "a outside 80",

@@ -162,7 +162,7 @@ const FAULTS: &[Fault] = &[
         "iptables -t nat -F PREROUTING",
     )
     .tried(IN)
-    .found("listener", "nothing in this host listens at port 9/tcp"),
+    .found("port-map", "leads what is for 192.0.2.1:8080 to 192.0.2.1:9, not to b"),
     fault(
         "a fd70:1::3 80",
         "ip -n b link set eth0 mtu 1000",

@@ -7,7 +7,7 @@ mod xt;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use netlink::nft::{AnyChain, AnyRule, AnySet, Header, Step};
+use netlink::nft::{AnyChain, AnyRule, AnySet, Decision, Header, Step};
 use netlink::xtables::Xtables;
 use serde::Serialize;
 
@@ -82,12 +82,16 @@ impl Rules {
         is_there && rule.is_some_and(|rule| names_destination(rule) && spares_a_device(rule))
     }
 
-    /// The names of a table's chains.
-    fn names<'a>(&'a self, place: &'a RuleLocation) -> impl Iterator<Item = &'a str> {
-        let same = |(filter, chain): &&(Filter, AnyChain)| {
-            (*filter, chain.family, &chain.table) == (place.filter, place.family, &place.table)
+    /// The chains of a table to which a rule of it leads: `iptables -F` leaves the others there, and they do nothing.
+    fn used<'a>(&'a self, place: &'a RuleLocation) -> impl Iterator<Item = &'a str> {
+        let same = |((filter, family, table, _), _): &(&Key, &Vec<AnyRule>)| {
+            (*filter, *family, table) == (place.filter, place.family, &place.table)
         };
-        self.chains.iter().filter(same).map(|(_, chain)| chain.name.as_str())
+        let steps = self.rules.iter().filter(same).flat_map(|(_, rules)| rules);
+        steps.flat_map(|rule| &rule.steps).filter_map(|step| match step {
+            Step::Decision(Decision::Jump(to) | Decision::Goto(to)) => Some(to.as_str()),
+            _ => None,
+        })
     }
 }
 
@@ -277,7 +281,7 @@ pub fn author(rules: &Rules, place: &RuleLocation) -> Author {
     }
     // A policy of a chain that the kernel's tables have always had: of those who use the table.
     let others: Vec<Author> = match place.rule {
-        None => rules.names(place).filter_map(named).map(|(_, author)| *author).collect(),
+        None => rules.used(place).filter_map(named).map(|(_, author)| *author).collect(),
         Some(_) => Vec::new(),
     };
     let first = |author: Author| others.contains(&author).then_some(author);

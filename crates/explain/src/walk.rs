@@ -14,6 +14,7 @@ mod led;
 mod machine;
 mod mend;
 mod mtu;
+mod outside;
 mod paused;
 mod resolve;
 mod ruling;
@@ -133,6 +134,8 @@ pub fn walk(kernel: &mut dyn Kernel, trip: &Trip, before: Vec<Hop>) -> Report {
         called: None,
         led: None,
         unanswered: None,
+        left: None,
+        unhidden: None,
     };
     let walked = walker.there_and_back();
     let verdict = match walked {
@@ -159,6 +162,10 @@ struct Walker<'a> {
     led: Option<RuleLocation>,
     /// Where no device answered when the kernel asked for the hardware address of a next hop.
     unanswered: Option<resolve::Unanswered>,
+    /// The link by which the packet left this host.
+    left: Option<u32>,
+    /// What is to be said of a packet that leaves with a container's own address.
+    unhidden: Option<String>,
 }
 
 impl Walker<'_> {
@@ -176,7 +183,11 @@ impl Walker<'_> {
             self.note("beyond", what);
         }
         self.are_answered()?;
-        self.fits()
+        self.fits()?;
+        match self.unhidden.take() {
+            Some(what) => Err(self.unknown("masquerade", what)),
+            None => Ok(()),
+        }
     }
 
     /// That the packet has come to who was called.
@@ -193,16 +204,16 @@ impl Walker<'_> {
         let hop = Hop::new("destination", format!("it goes {where_}, not to {name}"));
         let Some(place) = self.led.take() else {
             // Without a rule that leads it, routes do.
-            let fix = format!("ip route get {}", packet.destination);
-            return Err(self.fail(hop.by(Author::Operator).fixed(fix)));
+            let fix = self.onto_its_bridge(packet.destination);
+            return Err(self.fail(hop.by(Author::Operator).fixed_if(fix)));
         };
         let by = self.author(Space::HOST, &place)?;
         let fix = match by {
-            Author::Spoke => "spoke port ls shows what is published".to_owned(),
-            Author::Docker => "docker ps shows what is published".to_owned(),
-            _ => fix::of_place(&place),
+            // It is published so.
+            Author::Spoke | Author::Docker => None,
+            _ => Some(fix::of_place(&place)),
         };
-        Err(self.fail(hop.by(by).ruled(place).fixed(fix)))
+        Err(self.fail(hop.by(by).ruled(place).fixed_if(fix)))
     }
 
     /// The container of this trip that has an address.
@@ -218,6 +229,19 @@ impl Walker<'_> {
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.unknown("kernel", error.to_string())),
         }
+    }
+
+    /// The container in a namespace.
+    fn site_in(&self, space: Space) -> Option<&Site> {
+        let ends = [&self.trip.to, &self.trip.from].into_iter().filter_map(End::site);
+        ends.chain(&self.trip.others).find(|site| site.space() == Some(space))
+    }
+
+    /// The command by which this host sends what is for a container to its bridge.
+    fn onto_its_bridge(&self, address: IpAddr) -> Option<String> {
+        let plug = self.receiver(address)?.plug_of(address)?;
+        let Bridging::In(bridge) = &plug.bridging else { return None };
+        Some(format!("ip route replace {} dev {bridge}", model::host_net(address)))
     }
 
     /// A command in a namespace.

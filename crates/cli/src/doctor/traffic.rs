@@ -37,7 +37,8 @@ pub(super) fn forwarding(
                  on, with the guard inet spoke_transit"
             );
             let (network, container) = (attached.network(), attached.container_name());
-            let fix = explain::forward(attached.runtime, &container, network.as_str());
+            let fix = explain::forward(attached.runtime, &container, network.as_str())
+                .unwrap_or_else(|| format!("restart {container}"));
             checks.push(Check::fail(what, fix));
         } else if subnets.contains(&family) {
             checks.push(Check::ok(format!("{name} is turned on with the first container")));

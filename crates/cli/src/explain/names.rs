@@ -49,18 +49,21 @@ impl<'a> Names<'a> {
         }
         if of.is_empty() {
             let what = format!(
-                "no container is called '{shown}', and no network of {} has names",
+                "no container is called '{shown}', and no network of {} has names, as those have that are made \
+                 with --names",
                 site.name
             );
-            let fix = "spoke network create --names makes a network with names";
-            return Ok(Self::lost(Hop::new(HOP, what).fixed(fix)));
+            return Ok(Self::lost(Hop::new(HOP, what)));
         }
         let Some(address) = lookup(&self.table, &of, name)
             .first()
             .and_then(|entry| entry.addresses.first().copied())
         else {
-            let what = format!("no container is called '{shown}' on the networks of {}", site.name);
-            return Ok(Self::lost(Hop::new(HOP, what).fixed("spoke dns ls")));
+            let what = format!(
+                "no container is called '{shown}' on the networks of {}; spoke dns ls lists the names",
+                site.name
+            );
+            return Ok(Self::lost(Hop::new(HOP, what)));
         };
         if !self.is_answered(&of, kernel)? {
             let what = "spoke serve does not answer queries at the gateway of the network";

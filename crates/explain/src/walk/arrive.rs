@@ -5,7 +5,7 @@ use netlink::sysctl::Parameter;
 use netlink::{Link, Routed, Way};
 
 use super::begin::protocol;
-use super::{Arrived, Hop, Site, Walked, Walker};
+use super::{Arrived, Hop, Site, Walked, Walker, mend};
 use crate::packet::{Carried, Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point};
@@ -63,7 +63,7 @@ impl Walker<'_> {
                     "rp_filter of {} drops it: what is for {from} does not leave by {name}",
                     site.name
                 );
-                let fix = super::host::unfiltered(name.as_str());
+                let fix = super::outside::unfiltered(name.as_str());
                 let hop = Hop::new("rp-filter", what).by(Author::Operator);
                 Err(self.fail(hop.fixed(site.within(&fix))))
             }
@@ -113,21 +113,20 @@ impl Walker<'_> {
             return Ok(());
         }
         let what = match there.first() {
-            None => format!("nothing in {name} listens at port {port}/{protocol}"),
+            None => format!(
+                "nothing in {name} listens at port {port}/{protocol}: the program that serves it does not run"
+            ),
             Some(_) => {
                 let at: Vec<String> = there.iter().map(|it| it.address.to_string()).collect();
                 let at = at.join(", ");
                 format!(
-                    "{name} listens at port {port}/{protocol} of {at} only, not of {}",
+                    "{name} listens at port {port}/{protocol} of {at} only, not of {}: its program has to \
+                     listen at 0.0.0.0 (or ::)",
                     packet.destination
                 )
             }
         };
-        let fix = match there.is_empty() {
-            true => format!("start the program that serves port {port}/{protocol} in {name}"),
-            false => format!("let the program in {name} listen at 0.0.0.0 (or ::)"),
-        };
-        Err(self.fail(Hop::new("listener", what).fixed(fix)))
+        Err(self.fail(Hop::new("listener", what)))
     }
 
     /// That one of the sockets is not bound to another device than that by which the packet came.
@@ -152,9 +151,10 @@ impl Walker<'_> {
             }
         }
         let device = other.map_or_else(|| "another device".to_owned(), |it| it.name.to_string());
-        let what = format!("{name} listens at {at}, but only for what comes by {device}");
-        let fix = format!("let the program in {name} listen without SO_BINDTODEVICE");
-        Err(self.fail(Hop::new("listener", what).fixed(fix)))
+        let what = format!(
+            "{name} listens at {at}, but only for what comes by {device} (SO_BINDTODEVICE)"
+        );
+        Err(self.fail(Hop::new("listener", what)))
     }
 
     /// That one of the sockets takes more connections.
@@ -166,9 +166,8 @@ impl Walker<'_> {
             "the program in {name} that listens at {at} does not accept connections: {waiting} wait, and at \
              most {most} may"
         );
-        let command = format!("ss -ltnp sport = :{}", full.port);
-        let fix = format!("restart that program: {}", self.within(space, &command));
-        Err(self.fail(Hop::new("listener", what).fixed(fix)))
+        let fix = self.site_in(space).and_then(mend::restart);
+        Err(self.fail(Hop::new("listener", what).fixed_if(fix)))
     }
 
     fn echoes(&mut self, (name, space): (&str, Space), packet: &Packet) -> Walked<()> {

@@ -2,7 +2,6 @@
 
 use super::{Arrived, End, Hop, Walked, Walker};
 use crate::packet::Packet;
-use crate::port::Space;
 use crate::rules::Author;
 
 impl Walker<'_> {
@@ -53,14 +52,10 @@ impl Walker<'_> {
         let hop = match from.site() {
             // Another address of the container's than that of the book.
             Some(site) if !site.has(to) => {
-                let fix = site.within(&format!("ip route get {}", answer.source));
                 let what = format!("{from} sends from {to}, which is none of its own: {what}");
-                Hop::new("route", what).fixed(fix)
+                Hop::new("route", what)
             }
-            _ => {
-                let fix = self.within(Space::HOST, &format!("ip route get {to}"));
-                Hop::new("host-route", what).fixed(fix)
-            }
+            _ => Hop::new("host-route", what).fixed_if(self.onto_its_bridge(to)),
         };
         Err(self.fail(hop.by(Author::Operator)))
     }

@@ -38,8 +38,11 @@ impl Walker<'_> {
         };
         let mut carried = self.trip.carried;
         let mut address = to;
+        // A container's address that was named is called itself.
+        let is_named = |site: &Site| self.trip.address.is_some_and(|named| site.has(named));
         if let (End::Outside | End::Address(_), End::Container(site)) =
             (&self.trip.from, &self.trip.to)
+            && !is_named(site)
             && let Some((host, port)) = self.published(site, to)?
         {
             (address, carried) = (host, carried.to_port(port));
@@ -168,7 +171,13 @@ impl Walker<'_> {
     /// at its own address.
     fn published(&mut self, site: &Site, to: IpAddr) -> Walked<Option<(IpAddr, u16)>> {
         let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
-        if site.plugs.iter().any(|plug| plug.direct.contains(&family)) {
+        if let Some(plug) = site.plugs.iter().find(|plug| plug.direct.contains(&family)) {
+            let net = plug.address(family).map_or_else(|| model::host_net(to), |net| net.trunc());
+            let what = format!(
+                "{} is called at its own address {to}: a machine beyond needs a route to {net} by this host",
+                site.name
+            );
+            self.note("route", what);
             return Ok(None);
         }
         let (Some(port), Some(protocol)) = (self.trip.carried.port(), protocol(self.trip.carried))
@@ -205,12 +214,9 @@ impl Walker<'_> {
         };
         if host.is_loopback() {
             let what = format!("port {}/{protocol} is published at {host} only", map.host_port);
-            return Err(self.fail(
-                Hop::new("published", what).by(crate::rules::Author::Spoke).fixed(format!(
-                    "publish it without {host}: -p {}:{}",
-                    map.host_port, map.container_port
-                )),
-            ));
+            let fix = mend::publish_anew(site, map);
+            let hop = Hop::new("published", what).by(crate::rules::Author::Spoke);
+            return Err(self.fail(hop.fixed(fix)));
         }
         self.ok("published", format!("{map} of {}, called at {host}", site.name));
         Ok(Some((host, map.host_port.get())))

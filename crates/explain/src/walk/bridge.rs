@@ -34,13 +34,16 @@ impl Walker<'_> {
         let Some(master) = end.master else {
             let there = self.ask(|kernel| kernel.link(Space::HOST, &Which::Name(right.clone())))?;
             let (what, fix) = match there {
-                Some(_) => (format!("{whose}, is not in bridge {right}"), fix),
+                Some(_) => (format!("{whose}, is not in bridge {right}"), Some(fix)),
                 None => (
-                    format!("bridge {right} of network {} is gone", plug.called()),
-                    format!("restart the containers of network {}", plug.called()),
+                    format!(
+                        "bridge {right} of network {} is gone: each container of it has to start anew",
+                        plug.called()
+                    ),
+                    mend::restart(site),
                 ),
             };
-            return Err(self.fail(Hop::new("bridge", what).by(Author::Operator).fixed(fix)));
+            return Err(self.fail(Hop::new("bridge", what).by(Author::Operator).fixed_if(fix)));
         };
         let bridge = self.ask(|kernel| kernel.link(Space::HOST, &Which::Index(master)))?;
         let Some(bridge) = bridge.filter(|bridge| bridge.kind.as_deref() == Some("bridge")) else {
@@ -151,7 +154,7 @@ impl Walker<'_> {
                 let what =
                     format!("IPv6 is disabled on bridge {}, which has lost {next}", bridge.name);
                 let fix = format!(
-                    "{}; ip addr add {next}/{} dev {}",
+                    "{} && ip addr add {next}/{} dev {}",
                     Parameter::disable_ipv6(bridge.name.as_str()).command("0"),
                     net.prefix_len(),
                     bridge.name
@@ -261,7 +264,7 @@ impl Walker<'_> {
                 let what =
                     format!("{what}: network {} is made with isolation=container", plug.called());
                 let fix = mend::join_anew(one, other);
-                Hop::new("isolation", what).by(Author::Spoke).fixed(fix)
+                Hop::new("isolation", what).by(Author::Spoke).fixed_if(fix)
             }
             _ => {
                 let fix = format!("bridge link set dev {} isolated off", to.name);

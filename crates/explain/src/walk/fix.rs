@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::Follows;
+use super::ruling::Known;
 use crate::packet::{Carried, Packet};
 use crate::rules::{Author, Filter, RuleLocation};
 
@@ -24,23 +25,21 @@ impl Refused<'_> {
 }
 
 /// What a refusal means in the tables that do what ufw or firewalld does.
-pub(super) fn followed(
-    refused: &Refused<'_>,
-    follows: Option<&Follows>,
-) -> Option<(&'static str, String, String)> {
+pub(super) fn followed(refused: &Refused<'_>, follows: Option<&Follows>) -> Option<Known> {
     let Refused { packet, source, place, .. } = refused;
     if place.table == "spoke_shut" {
-        let what =
-            "published ports are withdrawn: another program keeps removing inet spoke_follow";
-        let fix = "end that program; nft monitor shows which one";
-        return Some(("filter", format!("{what} ({place})"), fix.to_owned()));
+        let what = "published ports are withdrawn: another program keeps removing inet spoke_follow, and nft monitor \
+             shows which one";
+        return Some(("filter", format!("{what} ({place})"), None));
     }
     if place.table != "spoke_follow" {
         return None;
     }
     if let Some(Follows { name, unknown: Some(why) }) = follows {
         let what = format!("published ports obey {name}, and all are shut: {why} ({place})");
-        return Some(("filter", what, format!("start {name}; spoke firewall status")));
+        let is_service = ["ufw", "firewalld"].contains(&name.as_str());
+        let fix = is_service.then(|| format!("systemctl start {name}"));
+        return Some(("filter", what, fix));
     }
     let port = packet.original.port.unwrap_or_default();
     let protocol = packet.carried.protocol_name();
@@ -49,31 +48,34 @@ pub(super) fn followed(
         None => place.path.iter().chain([&place.chain]).any(|it| it.contains("_filter_")),
     };
     let (name, fix) = match is_firewalld {
-        true => ("firewalld", firewalld(refused)),
+        true => ("firewalld", Ok(firewalld(refused))),
         false => ("ufw", ufw(refused)),
     };
     let what = format!(
         "published ports obey {name}, which does not allow {port}/{protocol}{}",
         from(*source)
     );
-    Some(("filter", format!("{what} ({place})"), fix))
+    Some(match fix {
+        Ok(fix) => ("filter", format!("{what} ({place})"), Some(fix)),
+        Err(why) => ("filter", format!("{what} ({place}); {why}"), None),
+    })
 }
 
 /// The table by which firewalld drops everything (`firewall-cmd --panic-on`).
 const PANIC: &str = "firewalld_policy_drop";
 
-/// The command that lets the packet pass.
-pub(super) fn fix(refused: &Refused<'_>, by: Author) -> String {
+/// The command that lets the packet pass, or what has to be done where there is none.
+pub(super) fn fix(refused: &Refused<'_>, by: Author) -> Result<String, String> {
     let Refused { packet, place, .. } = refused;
     let name = |device: &Option<crate::packet::Device>| device.as_ref().map(|it| it.name.clone());
     let (input, output) = (name(&packet.input), name(&packet.output));
     if place.table == PANIC {
-        return "firewall-cmd --panic-off".to_owned();
+        return Ok("firewall-cmd --panic-off".to_owned());
     }
-    match (by, input, output) {
+    Ok(match (by, input, output) {
         (Author::Ufw, Some(input), Some(output)) => {
             let Some((protocol, port)) = service(packet).filter(ufw_knows) else {
-                return ufw_file(refused, "forward");
+                return Ok(ufw_file(refused, "forward"));
             };
             let source = refused.source.map_or("any".to_owned(), |_| packet.source.to_string());
             let destination = refused.destination().unwrap_or_else(|| "any".to_owned());
@@ -82,14 +84,14 @@ pub(super) fn fix(refused: &Refused<'_>, by: Author) -> String {
                  port {port}"
             )
         }
-        (Author::Ufw, _, None) => ufw(refused),
+        (Author::Ufw, _, None) => return ufw(refused),
         (Author::Firewalld, _, None) => firewalld(refused),
         (Author::Firewalld, _, Some(_)) => forwarded(refused),
         (Author::Docker, input, output) => {
             docker(refused, [("-i", input.as_deref()), ("-o", output.as_deref())])
         }
         _ => of_place(place),
-    }
+    })
 }
 
 /// A rule of `DOCKER-USER`, which Docker leaves to the operator and comes to before its own rules.
@@ -137,20 +139,20 @@ fn from(source: Option<IpAddr>) -> String {
     source.map_or(String::new(), |source| format!(" from {source}"))
 }
 
-fn ufw(refused: &Refused<'_>) -> String {
+fn ufw(refused: &Refused<'_>) -> Result<String, String> {
     let Refused { packet, source, place, .. } = refused;
     let is_of_files = |chain: &String| chain.contains("-before-") || chain.contains("-not-local");
     if is_of_files(&place.chain) {
         let file = if packet.original.source.is_ipv4() { "before.rules" } else { "before6.rules" };
-        return format!("remove that rule from /etc/ufw/{file}; ufw reload");
+        return Err(format!("it stands in /etc/ufw/{file}"));
     }
     let source = source.map_or("any".to_owned(), |source| source.to_string());
     let Some((protocol, port)) = called(packet).filter(ufw_knows) else {
-        return ufw_file(refused, "input");
+        return Ok(ufw_file(refused, "input"));
     };
     // A rule of the operator's refuses; another one that comes before it is needed.
     let first = if place.chain.contains("-user-") { "prepend " } else { "" };
-    format!("ufw {first}allow proto {protocol} from {source} to any port {port}")
+    Ok(format!("ufw {first}allow proto {protocol} from {source} to any port {port}"))
 }
 
 /// The command `ufw` has no word for other protocols.
@@ -158,7 +160,7 @@ fn ufw_knows((protocol, _): &(&'static str, u16)) -> bool {
     ["tcp", "udp"].contains(protocol)
 }
 
-/// The rule of that, which stands in ufw's file.
+/// The rule of that, which stands in ufw's file: the last one of its table of filters.
 fn ufw_file(refused: &Refused<'_>, way: &str) -> String {
     let packet = refused.packet;
     let number = if packet.destination.is_ipv4() { "" } else { "6" };
@@ -179,8 +181,8 @@ fn ufw_file(refused: &Refused<'_>, way: &str) -> String {
     };
     let protocol = protocol(packet);
     format!(
-        "add this line to /etc/ufw/before{number}.rules, before COMMIT: -A ufw{number}-before-{way} -p {protocol}\
-         {source}{destination}{port} -j ACCEPT; ufw reload"
+        "sed -i '/^\\*filter/,/^COMMIT/s|^COMMIT|-A ufw{number}-before-{way} -p {protocol}\
+         {source}{destination}{port} -j ACCEPT\\nCOMMIT|' /etc/ufw/before{number}.rules && ufw reload"
     )
 }
 
@@ -225,9 +227,9 @@ fn forwarded(refused: &Refused<'_>) -> String {
     let destination = refused.destination();
     let destination = destination.map_or(String::new(), |to| format!(" destination address={to}"));
     format!(
-        "firewall-cmd --permanent --new-policy=spoke-{name}; firewall-cmd --permanent --policy=spoke-{name} \
+        "firewall-cmd --permanent --new-policy=spoke-{name} && firewall-cmd --permanent --policy=spoke-{name} \
          --add-ingress-zone=ANY --add-egress-zone=ANY --add-rich-rule='rule family={family}{source}\
-         {destination} {what} accept'; \
+         {destination} {what} accept' && \
          firewall-cmd --reload"
     )
 }

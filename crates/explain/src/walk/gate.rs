@@ -57,10 +57,12 @@ impl Walker<'_> {
         let own = if link.index == bridge.index { " self" } else { "" };
         let name = &link.name;
         let fix = match right {
-            Some(right) => format!("bridge vlan add vid {right} dev {name}{own} pvid untagged"),
-            None => format!("bridge vlan show dev {name}"),
+            Some(right) => {
+                Some(format!("bridge vlan add vid {right} dev {name}{own} pvid untagged"))
+            }
+            None => None,
         };
-        Err(self.fail(Hop::new("vlan", what).by(Author::Operator).fixed(fix)))
+        Err(self.fail(Hop::new("vlan", what).by(Author::Operator).fixed_if(fix)))
     }
 
     /// That a locked port takes what a container sends: the bridge has to know its hardware address there (IEEE 802.1X).

@@ -63,7 +63,13 @@ impl Hop {
         Self { status: Status::Ok, ..Self::new(hop, what) }
     }
 
-    /// Mended by this command.
+    /// Mended by this command, where there is one.
+    #[must_use]
+    pub(super) fn fixed_if(self, fix: Option<String>) -> Self {
+        Self { fix, ..self }
+    }
+
+    /// Mended by this command, which can be run as it is.
     #[must_use]
     pub fn fixed(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());

@@ -30,10 +30,10 @@ impl Walker<'_> {
         let mark = self.mark(packet)?;
         let transport = packet.transport();
         let alone = Routed { mark, transport, ..Routed::new(to) };
-        if self.ask(|kernel| kernel.way(Space::HOST, &alone))? == Way::Local {
-            return self.taken_by_host(packet);
+        let is_local = self.ask(|kernel| kernel.way(Space::HOST, &alone))? == Way::Local;
+        if !is_local {
+            self.forwards(input, packet)?;
         }
-        self.forwards(input, packet)?;
         let (from, input_index) = (Some(packet.source), Some(input.index));
         let asked = Routed { from, input: input_index, ..alone };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
@@ -53,6 +53,7 @@ impl Walker<'_> {
             Way::Nowhere(_) if self.is_filtered_back(Space::HOST, input, packet)? => {
                 Err(self.filtered_back(input, packet))
             }
+            _ if is_local => self.taken_by_host(packet),
             other => Err(self.not_routed(input, packet, other)),
         }
     }
@@ -101,56 +102,20 @@ impl Walker<'_> {
         let (what, fix) = match every.as_deref() {
             Some("1") => (
                 format!("this host does not forward what comes by {}", input.name),
-                by_device.command("1"),
+                Some(by_device.command("1")),
             ),
             _ => {
                 let what = "the next container that starts turns that on, with its guard";
                 let sites = [&self.trip.to, &self.trip.from].into_iter().filter_map(End::site);
                 let plugs = sites.flat_map(|site| site.plugs.iter().map(move |plug| (site, plug)));
                 let mut plugs = plugs.filter(|(_, plug)| plug.address(packet.family()).is_some());
-                let fix = plugs.find(|(_, plug)| !plug.is_internal).map_or_else(
-                    || "restart a container".to_owned(),
-                    |(site, plug)| mend::forward(site.runtime, &site.name, plug.called()),
-                );
+                let fix = plugs.find(|(_, plug)| !plug.is_internal).and_then(|(site, plug)| {
+                    mend::forward(site.runtime, &site.name, plug.called())
+                });
                 (format!("this host does not forward packets ({all} is 0); {what}"), fix)
             }
         };
-        Err(self.fail(Hop::new("forwarding", what).by(Author::Operator).fixed(fix)))
-    }
-
-    /// Whether `rp_filter` refuses the source: no way leads back, or where it is strict another one.
-    pub(super) fn is_filtered_back(
-        &mut self,
-        space: Space,
-        input: &Link,
-        packet: &Packet,
-    ) -> Walked<bool> {
-        if packet.family() == Family::V6 {
-            return Ok(false);
-        }
-        let mut mode = 0;
-        for name in ["all", input.name.as_str()] {
-            let key = Parameter::rp_filter(name);
-            let value = self.ask(|kernel| kernel.parameter(space, key.path()))?;
-            mode = mode.max(value.and_then(|value| value.parse().ok()).unwrap_or(0));
-        }
-        let back = Routed::new(packet.source);
-        let way = self.ask(|kernel| kernel.way(space, &back))?;
-        Ok(match (mode, way) {
-            (0, _) => false,
-            (1, Way::Out { link, .. }) => link != input.index,
-            (_, Way::Out { .. }) => false,
-            _ => true,
-        })
-    }
-
-    fn filtered_back(&mut self, input: &Link, packet: &Packet) -> super::Stop {
-        let (from, name) = (packet.source, &input.name);
-        let what = format!(
-            "rp_filter drops it: what is for {from} does not leave by {name}, by which it came"
-        );
-        let fix = unfiltered(name.as_str());
-        self.fail(Hop::new("rp-filter", what).by(Author::Operator).fixed(fix))
+        Err(self.fail(Hop::new("forwarding", what).by(Author::Operator).fixed_if(fix)))
     }
 
     fn not_routed(&mut self, input: &Link, packet: &Packet, way: Way) -> super::Stop {
@@ -161,8 +126,7 @@ impl Walker<'_> {
                     "network {network} leaves this host by {via} only, and there is no way out by that now: \
                      what is for {to} ends here"
                 );
-                let fix = format!("spoke network inspect {network}");
-                self.fail(Hop::new("via", what).by(Author::Spoke).fixed(fix))
+                self.fail(Hop::new("via", what).by(Author::Spoke))
             }
             Way::Nowhere(errno) => {
                 let kind = match errno {
@@ -172,8 +136,8 @@ impl Walker<'_> {
                     _ => "no route",
                 };
                 let what = format!("this host has {kind} to {to} (from {from} by {name})");
-                let fix = format!("ip route show table all match {to}");
-                self.fail(Hop::new("host-route", what).by(Author::Operator).fixed(fix))
+                let fix = self.onto_its_bridge(to);
+                self.fail(Hop::new("host-route", what).by(Author::Operator).fixed_if(fix))
             }
             Way::Many | Way::Local | Way::Out { .. } => {
                 self.unknown("host-route", format!("{to} is a broadcast address to this host"))
@@ -285,46 +249,10 @@ impl Walker<'_> {
                     Way::Nowhere(_) => format!("this host has no route to {to}"),
                     _ => format!("{to} is a broadcast address to this host"),
                 };
-                let fix = format!("ip route show table all match {to}");
-                Err(self.fail(Hop::new("host-route", hop).by(Author::Operator).fixed(fix)))
+                let fix = self.onto_its_bridge(to);
+                Err(self.fail(Hop::new("host-route", hop).by(Author::Operator).fixed_if(fix)))
             }
         }
-    }
-
-    /// What comes from beyond the default route.
-    pub(super) fn comes_from_outside(&mut self, packet: &mut Packet) -> Walked<Arrived> {
-        let family = packet.family();
-        let Some((index, own)) = self.uplink(family)? else {
-            return Err(self.unknown("outside", "this host has no way to the outside"));
-        };
-        let link = self.link_of_host(index)?;
-        if !packet.is_reply {
-            let far = self.caller(family);
-            let asked = Routed::new(far);
-            let is_routed =
-                matches!(self.ask(|kernel| kernel.way(Space::HOST, &asked))?, Way::Out { .. });
-            let is_given = matches!(self.trip.from, End::Address(_));
-            packet.source = if is_routed || is_given { far } else { self.near(index, own)? };
-            packet.original.source = packet.source;
-            self.ok("outside", format!("{} comes in by {}", packet.source, link.name));
-        }
-        if !link.flags.is_up() || !link.flags.has_carrier() {
-            let what = format!("{}, the way to the outside, is down", link.name);
-            return Err(
-                self.fail(Hop::new("uplink", what).fixed(format!("ip link set {} up", link.name)))
-            );
-        }
-        packet.input = Some(Device::from(&link));
-        self.ingress(packet)?;
-        self.host(&link, packet)
-    }
-
-    /// An address of the segment that is not this host's.
-    fn near(&mut self, link: u32, own: IpAddr) -> Walked<IpAddr> {
-        let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
-        let net = all.iter().find(|it| it.link == link && it.address.addr() == own);
-        let other = net.and_then(|it| it.address.hosts().find(|host| *host != own));
-        other.ok_or_else(|| self.unknown("outside", "this host has no way to the outside"))
     }
 
     pub(super) fn onto_bridge(
@@ -343,8 +271,9 @@ impl Walker<'_> {
                 "this host sends what is for {next} to {}, where {} is not",
                 out.name, site.name
             );
-            let fix = format!("ip route get {next}");
-            return Err(self.fail(Hop::new("host-route", what).by(Author::Operator).fixed(fix)));
+            let hop = Hop::new("host-route", what).by(Author::Operator);
+            let fix = self.onto_its_bridge(next);
+            return Err(self.fail(hop.fixed_if(fix)));
         }
         self.is_in_vlan(out, (out, &port))?;
         self.is_alone(&site, next)?;
@@ -383,9 +312,4 @@ impl Walker<'_> {
         self.neighbour((Space::HOST, "this host"), out, next, &owner)?;
         self.deliver(&site, &link, packet)
     }
-}
-
-/// The command that turns `rp_filter` off: the kernel takes the larger value of the device and of all devices.
-pub(super) fn unfiltered(device: &str) -> String {
-    format!("{} {}=0", Parameter::rp_filter(device).command("0"), Parameter::rp_filter("all"))
 }

@@ -6,7 +6,7 @@ use model::{Family, IfName};
 use netlink::Link;
 use netlink::sysctl::Parameter;
 
-use super::{Hop, Plug, Site, Walked, Walker};
+use super::{Hop, Plug, Site, Walked, Walker, mend};
 use crate::port::{Space, Which};
 use crate::rules::Author;
 
@@ -25,7 +25,7 @@ impl Walker<'_> {
         let (name, interface) = (&site.name, &plug.interface);
         let Some(link) = self.ask(|kernel| kernel.link(space, &which))? else {
             let what = format!("{name} has no interface {interface} any more");
-            return Err(self.fail(Hop::new("interface", what).fixed(format!("restart {name}"))));
+            return Err(self.fail(Hop::new("interface", what).fixed_if(mend::restart(site))));
         };
         if !link.flags.is_up() {
             let what = format!("{interface} of {name} is down");
@@ -72,8 +72,7 @@ impl Walker<'_> {
                     "{address} of {name} is a duplicate: IPv6 found another device with it, so \
                      that {interface} does not use it"
                 );
-                let fix = format!("spoke ipam show {}", plug.network);
-                return Err(self.fail(Hop::new("duplicate", what).fixed(fix)));
+                return Err(self.fail(Hop::new("duplicate", what)));
             }
             if found.tentative {
                 let what = format!("IPv6 still checks whether another device has {address}");
@@ -104,7 +103,10 @@ impl Walker<'_> {
                 "IPv6 needs an MTU of {LEAST_MTU}, and that of {interface} of {} is {mtu}",
                 site.name
             );
-            let fix = format!("ip link set {interface} mtu 1500; restart {}", site.name);
+            let wider = site.within(&format!("ip link set {interface} mtu 1500"));
+            // The addresses that the kernel has taken off come with a start.
+            let fix =
+                mend::restart(site).map_or(wider.clone(), |start| format!("{wider} && {start}"));
             return Err(self.fail(Hop::new("mtu", what).by(Author::Operator).fixed(fix)));
         }
         let what = format!("IPv6 is disabled on {interface} of {} ({})", site.name, key.path());

@@ -174,11 +174,11 @@ impl Walker<'_> {
             }
             Way::Nowhere(_) if plug.is_internal => {
                 let what = format!(
-                    "network {} is internal: {name} has no route{back} to {to}",
+                    "network {} is internal: {name} has no route{back} to {to}; one that is made without \
+                     --internal has",
                     plug.called()
                 );
-                let fix = "spoke network create --help says how a network is not --internal";
-                return self.fail(Hop::new("internal", what).by(Author::Spoke).fixed(fix));
+                return self.fail(Hop::new("internal", what).by(Author::Spoke));
             }
             Way::Nowhere(_) => {
                 let what =
@@ -195,8 +195,16 @@ impl Walker<'_> {
             Way::Local => format!("{name} takes {to} for its own address"),
             Way::Many | Way::Out { .. } => format!("{name} takes {to} for a broadcast address"),
         };
-        let fix = site.within(&format!("ip route show table all match {to}"));
-        self.fail(Hop::new("route", what).by(Author::Operator).fixed(fix))
+        let way_out = match (way, plug.reaches(to), gateway) {
+            (Way::Nowhere(_), true, _) => Some(String::new()),
+            (Way::Nowhere(_), false, Some(gateway)) => Some(format!(" via {gateway}")),
+            _ => None,
+        };
+        let fix = way_out.map(|via| {
+            let (net, interface) = (model::host_net(to), &plug.interface);
+            site.within(&format!("ip route replace {net}{via} dev {interface}"))
+        });
+        self.fail(Hop::new("route", what).by(Author::Operator).fixed_if(fix))
     }
 
     /// A neighbour that the container has no route to: that comes with the length of its address.

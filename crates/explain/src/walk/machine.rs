@@ -84,9 +84,11 @@ impl Walker<'_> {
             return Err(self.fail(Hop::new("device", what).fixed(fix)));
         }
         if !link.flags.has_carrier() {
-            let what = format!("no program has {device} open: {} does not run", site.name);
-            let fix = format!("start {} with ifname={device}", site.name);
-            return Err(self.fail(Hop::new("device", what).fixed(fix)));
+            let what = format!(
+                "no program has {device} open: {} does not run with ifname={device}",
+                site.name
+            );
+            return Err(self.fail(Hop::new("device", what)));
         }
         self.ok("device", format!("{device} of {} is up, and its program has it open", site.name));
         Ok(link)

@@ -1,65 +1,90 @@
 //! The command of the runtime that lets a container be reached.
 
-use model::Runtime;
+use model::{PortMap, Protocol, Runtime};
 
 use super::site::{Plug, Site};
 
 /// Connects a container to a network: its runtime has to know of it.
-pub(super) fn connect(site: &Site, plug: &Plug) -> String {
+pub(super) fn connect(site: &Site, plug: &Plug) -> Option<String> {
     let (name, network) = (bare(&site.name), &plug.network);
     let known = plug.known_as.iter().find(|(runtime, _)| *runtime == site.runtime);
-    match (site.runtime, known) {
+    Some(match (site.runtime, known) {
         (Runtime::Spoke, _) => format!("spoke network connect {network} {name}"),
         (Runtime::Docker, Some((_, title))) => format!("docker network connect {title} {name}"),
         (Runtime::Docker, None) => format!(
-            "docker network create -d spoke --ipam-driver spoke --ipam-opt network={network} {network}; \
+            "docker network create -d spoke --ipam-driver spoke --ipam-opt network={network} {network} && \
              docker network connect {network} {name}"
         ),
         (Runtime::Podman, Some((_, title))) => format!("podman network connect {title} {name}"),
         (Runtime::Podman, None) => format!(
-            "podman network create -d spoke -o network={network} {network}; \
+            "podman network create -d spoke -o network={network} {network} && \
              podman network connect {network} {name}"
         ),
-        (Runtime::Cni | Runtime::Reference | Runtime::Kurma, _) => {
-            format!("start {name} with network {} too", plug.called())
+        // Their containers are given their networks when they start.
+        (Runtime::Cni | Runtime::Reference | Runtime::Kurma, _) => return None,
+    })
+}
+
+/// Starts a container anew, which makes its interfaces again.
+pub(super) fn restart(site: &Site) -> Option<String> {
+    let name = bare(&site.name);
+    match site.runtime {
+        Runtime::Docker | Runtime::Podman => Some(format!("{} restart {name}", site.runtime)),
+        Runtime::Spoke => {
+            let plug = site.plugs.first()?;
+            let network = plug.called();
+            Some(format!(
+                "spoke network disconnect {network} {name} && spoke network connect {network} {name}"
+            ))
         }
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => None,
     }
 }
 
+/// Publishes a port at every address of this host that is published at one of them.
+pub(super) fn publish_anew(site: &Site, map: &PortMap) -> String {
+    let who = format!("{}:{}", site.runtime, bare(&site.name));
+    let protocol = match map.protocol {
+        Protocol::Tcp => String::new(),
+        other => format!("/{other}"),
+    };
+    let (host, inside) = (map.host_port, map.container_port);
+    format!(
+        "spoke port rm {who} {host}{protocol} && spoke port add {who} {host}:{inside}{protocol}"
+    )
+}
+
 /// Connects two containers to a network that does not exist yet.
-pub(super) fn join_anew(one: &Site, other: &Site) -> String {
-    let apart = || format!("start {} and {} on another network too", one.name, other.name);
+pub(super) fn join_anew(one: &Site, other: &Site) -> Option<String> {
     if one.runtime != other.runtime {
-        return apart();
+        return None;
     }
     let make = match one.runtime {
         Runtime::Docker => "docker network create -d spoke shared",
         Runtime::Podman => "podman network create -d spoke shared",
         Runtime::Spoke => "spoke network create shared",
-        Runtime::Cni | Runtime::Reference | Runtime::Kurma => {
-            return apart();
-        }
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => return None,
     };
     let connect = |site: &Site| {
         let program = site.runtime;
         format!("{program} network connect shared {}", bare(&site.name))
     };
-    format!("{make}; {}; {}", connect(one), connect(other))
+    Some(format!("{make} && {} && {}", connect(one), connect(other)))
 }
 
 /// Has the host forward again: the next container that starts turns it on, with the guard that keeps strangers from
 /// ports that are not published (`inet spoke_transit`). A bare `sysctl` makes no guard.
-pub fn forward(runtime: Runtime, name: &str, network: &str) -> String {
+pub fn forward(runtime: Runtime, name: &str, network: &str) -> Option<String> {
     let name = bare(name);
     match runtime {
-        Runtime::Docker => format!("docker restart {name}"),
-        Runtime::Podman => format!("podman restart {name}"),
+        Runtime::Docker => Some(format!("docker restart {name}")),
+        Runtime::Podman => Some(format!("podman restart {name}")),
         // A namespace of its own, so that no other one loses its connections.
-        Runtime::Spoke => format!(
-            "ip netns add spoke-forward; spoke network connect {network} spoke-forward; \
-             spoke network disconnect {network} spoke-forward; ip netns del spoke-forward"
-        ),
-        Runtime::Cni | Runtime::Reference | Runtime::Kurma => format!("restart {name}"),
+        Runtime::Spoke => Some(format!(
+            "ip netns add spoke-forward && spoke network connect {network} spoke-forward && \
+             spoke network disconnect {network} spoke-forward && ip netns del spoke-forward"
+        )),
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => None,
     }
 }
 
@@ -69,14 +94,14 @@ pub(super) fn publish(site: &Site, port: &str) -> String {
 }
 
 /// Has everybody reach the published ports of a network, where a command can say so.
-pub(super) fn widen(site: &Site, plug: &Plug) -> String {
+pub(super) fn widen(site: &Site, plug: &Plug) -> Option<String> {
     // Two engines may call different networks so: a command is given the name that is one network's.
     let network = &plug.network;
     match site.runtime {
-        Runtime::Spoke | Runtime::Docker => format!(
-            "spoke network set --publish any {network}, or publish it without a limit of its reach"
-        ),
-        _ => "publish it without a limit of its reach".to_owned(),
+        Runtime::Spoke | Runtime::Docker => {
+            Some(format!("spoke network set --publish any {network}"))
+        }
+        _ => None,
     }
 }
 
@@ -125,11 +150,12 @@ mod tests {
     /// A bare `sysctl` would open ports that are not published: it makes no guard.
     #[test]
     fn forwarding_is_turned_on_by_a_container_that_starts() {
-        assert_eq!(forward(Runtime::Docker, "web", "front"), "docker restart web");
-        let of_spoke = forward(Runtime::Spoke, "ns/web", "front");
-        assert!(of_spoke.contains("spoke network connect front spoke-forward;"), "{of_spoke}");
+        assert_eq!(forward(Runtime::Docker, "web", "front").unwrap(), "docker restart web");
+        let of_spoke = forward(Runtime::Spoke, "ns/web", "front").unwrap();
+        assert!(of_spoke.contains("spoke network connect front spoke-forward &&"), "{of_spoke}");
         for runtime in [Runtime::Podman, Runtime::Cni, Runtime::Kurma, Runtime::Spoke] {
-            assert!(!forward(runtime, "web", "front").contains("sysctl"), "{runtime}");
+            let command = forward(runtime, "web", "front").unwrap_or_default();
+            assert!(!command.contains("sysctl"), "{runtime}");
         }
     }
 
@@ -137,15 +163,17 @@ mod tests {
     #[test]
     fn a_container_is_connected_by_its_runtime() {
         let known = back(vec![(Runtime::Docker, "shop".to_owned())]);
-        let connected = |runtime, plug: &Plug| connect(&site(runtime, "x/web"), plug);
+        let connected =
+            |runtime, plug: &Plug| connect(&site(runtime, "x/web"), plug).unwrap_or_default();
         assert_eq!(connected(Runtime::Spoke, &known), "spoke network connect back web");
         assert_eq!(connected(Runtime::Docker, &known), "docker network connect shop web");
         assert!(
-            connected(Runtime::Docker, &back(Vec::new())).contains("--ipam-opt network=back back;")
+            connected(Runtime::Docker, &back(Vec::new()))
+                .contains("--ipam-opt network=back back &&")
         );
         assert!(
-            connected(Runtime::Podman, &known).contains("-o network=back back; podman network")
+            connected(Runtime::Podman, &known).contains("-o network=back back && podman network")
         );
-        assert_eq!(connected(Runtime::Cni, &known), "start web with network back too");
+        assert_eq!(connected(Runtime::Cni, &known), "");
     }
 }

@@ -23,16 +23,11 @@ impl Walker<'_> {
 
     /// That the program which listens is not stopped.
     pub(super) fn is_awake(&mut self, space: Space, heard: &[Taking]) -> Walked<()> {
-        let sites = [&self.trip.to, &self.trip.from].into_iter().filter_map(super::End::site);
-        let mut sites = sites.chain(&self.trip.others).filter(|site| site.space() == Some(space));
-        let Some(site) = sites.next().cloned() else { return Ok(()) };
+        let Some(site) = self.site_in(space).cloned() else { return Ok(()) };
         for taking in heard {
-            match self.ask(|kernel| kernel.frozen(space, Some(taking.inode)))? {
-                Some(frozen) => {
-                    let what = "packets arrive, and no program answers";
-                    return Err(self.paused(&site, &frozen, what));
-                }
-                None => continue,
+            if let Some(frozen) = self.ask(|kernel| kernel.frozen(space, Some(taking.inode)))? {
+                let what = "packets arrive, and no program answers";
+                return Err(self.paused(&site, &frozen, what));
             }
         }
         Ok(())

@@ -200,7 +200,7 @@ impl Walker<'_> {
         let by = self.author(space, &place)?;
         // On the way back the one that is called asks.
         if let Some((hop, what, fix)) = self.used_up(packet.is_reply != self.is_back, &place) {
-            return Err(self.fail(Hop::new(hop, what).by(by).ruled(place).fixed(fix)));
+            return Err(self.fail(Hop::new(hop, what).by(by).ruled(place).fixed_if(fix)));
         }
         let what = format!("{place} drops the packets of ARP by which {whose} asks who has {next}");
         let fix = self.within(space, &of_place(&place));
@@ -260,7 +260,7 @@ impl Walker<'_> {
             Err(stop) => return stop,
         };
         if let Some((hop, what, fix)) = self.used_up(self.is_back, &place) {
-            return self.fail(Hop::new(hop, what).by(by).ruled(place).fixed(fix));
+            return self.fail(Hop::new(hop, what).by(by).ruled(place).fixed_if(fix));
         }
         let what = format!(
             "{place} drops the packets of ICMPv6 by which {whose} asks who has {next} (RFC 4861)"

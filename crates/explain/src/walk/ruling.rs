@@ -6,6 +6,9 @@ use crate::packet::Packet;
 use crate::port::Space;
 use crate::rules::{Author, Point, RuleLocation, Ruling, author, judge};
 
+/// The hop, what is to be said of it, and the command that mends it, where there is one.
+pub(super) type Known = (&'static str, String, Option<String>);
+
 impl Walker<'_> {
     /// Lets the packet filter judge; the walk ends where it drops, or cannot be understood.
     pub(super) fn judged(
@@ -107,10 +110,16 @@ impl Walker<'_> {
             .or_else(|| self.of_ours(packet, &place));
         let (hop, what, fix) = match known {
             Some(known) => known,
-            None => ("filter", format!("{place} {verb} {about}"), fix(&refused, by)),
+            None => {
+                let what = format!("{place} {verb} {about}");
+                match fix(&refused, by) {
+                    Ok(command) => ("filter", what, Some(command)),
+                    Err(why) => ("filter", format!("{what}; {why}"), None),
+                }
+            }
         };
-        let fix = if space == Space::HOST { fix } else { self.within(space, &fix) };
-        self.fail(Hop::new(hop, what).by(by).ruled(place).fixed(fix))
+        let fix = fix.map(|fix| if space == Space::HOST { fix } else { self.within(space, &fix) });
+        self.fail(Hop::new(hop, what).by(by).ruled(place).fixed_if(fix))
     }
 
     /// The container that is called, and its first interface.
@@ -119,29 +128,19 @@ impl Walker<'_> {
     }
 
     /// Has who begins join the network of who is called.
-    fn join(&self) -> String {
-        match (self.trip.from.site(), self.called()) {
-            (Some(site), Some((_, plug))) => mend::connect(site, plug),
-            _ => "spoke port ls shows what is published".to_owned(),
-        }
+    fn join(&self) -> Option<String> {
+        let (_, plug) = self.called()?;
+        mend::connect(self.trip.from.site()?, plug)
     }
 
     /// Publishes the port that is called.
-    fn publish(&self, packet: &Packet) -> String {
-        match (self.called(), packet.destination_port()) {
-            (Some((site, _)), Some(port)) => {
-                mend::publish(site, &mend::same(port, packet.carried.protocol_name()))
-            }
-            _ => "publish the port: spoke port add".to_owned(),
-        }
+    fn publish(&self, packet: &Packet) -> Option<String> {
+        let ((site, _), port) = (self.called()?, packet.destination_port()?);
+        Some(mend::publish(site, &mend::same(port, packet.carried.protocol_name())))
     }
 
     /// A quota that is used up. What a container sends comes in by its interface; what it receives goes out by it.
-    pub(super) fn used_up(
-        &self,
-        is_reply: bool,
-        place: &RuleLocation,
-    ) -> Option<(&'static str, String, String)> {
+    pub(super) fn used_up(&self, is_reply: bool, place: &RuleLocation) -> Option<Known> {
         if place.table != "spoke_quota" {
             return None;
         }
@@ -149,16 +148,12 @@ impl Walker<'_> {
         let end = if is_of_sender { &self.trip.from } else { &self.trip.to };
         let name = end.site().map_or("the container", |site| site.name.as_str());
         let what = format!("the quota of {name} is used up until its period ends ({place})");
-        let fix = format!("spoke limit {name} --quota SIZE/PERIOD; spoke limit shows what is used");
+        let fix = end.site().map(|_| format!("spoke limit {name} --quota none"));
         Some(("quota", what, fix))
     }
 
     /// What a drop in Spoke's own table means.
-    fn of_ours(
-        &self,
-        packet: &Packet,
-        place: &RuleLocation,
-    ) -> Option<(&'static str, String, String)> {
+    fn of_ours(&self, packet: &Packet, place: &RuleLocation) -> Option<Known> {
         const OURS: [&str; 5] =
             ["spoke", "spoke_transit", "spoke_names", "spoke_fence", "spoke_via"];
         if !OURS.contains(&place.table.as_str()) {
@@ -173,9 +168,9 @@ impl Walker<'_> {
         let (hop, what, fix) = match (place.family, place.table.as_str(), place.chain.as_str()) {
             (7, ..) => (
                 "spoofing",
-                "a container sends with an address that is not its own".to_owned(),
-                "send from an address that spoke ps shows; --egress and --anti-spoof ask for it"
+                "a container sends with an address that is not its own, as --egress and --anti-spoof forbid"
                     .to_owned(),
+                None,
             ),
             (_, "spoke", "internals") => (
                 "internal",
@@ -199,20 +194,18 @@ impl Walker<'_> {
                 "published",
                 "the port is published for the host's own segments, or for this host, only"
                     .to_owned(),
-                match self.called() {
-                    Some((site, plug)) => mend::widen(site, plug),
-                    None => "publish it without a limit of its reach".to_owned(),
-                },
+                self.called().and_then(|(site, plug)| mend::widen(site, plug)),
             ),
             (_, "spoke", "loopback") => (
                 "loopback",
-                "loopback addresses do not come in from outside".to_owned(),
-                "call another address of this host".to_owned(),
+                "loopback addresses do not come in from outside: another address of this host has to be called"
+                    .to_owned(),
+                None,
             ),
             (_, "spoke_fence", "forged") | (_, "spoke_via", "sender") => (
                 "spoofing",
                 "a container sends with an address that is not its own".to_owned(),
-                "spoke network inspect shows the addresses".to_owned(),
+                None,
             ),
             (_, "spoke_fence", _) => {
                 let is_own = place.path.iter().any(|chain| chain.starts_with("own_"));
@@ -220,11 +213,8 @@ impl Walker<'_> {
             }
             (_, "spoke_via", _) => (
                 "via",
-                "the network leaves this host by its own way only".to_owned(),
-                match &from {
-                    Some((_, network)) => format!("spoke network inspect {network} shows --via"),
-                    None => "spoke network inspect shows --via".to_owned(),
-                },
+                "the network leaves this host by its own way only (--via)".to_owned(),
+                None,
             ),
             _ => return None,
         };
@@ -233,57 +223,46 @@ impl Walker<'_> {
 }
 
 /// What Docker drops that does not come by a container's bridge, or of a port of a loopback address.
-fn direct(
-    packet: &Packet,
-    by: Author,
-    place: &RuleLocation,
-) -> Option<(&'static str, String, String)> {
+fn direct(packet: &Packet, by: Author, place: &RuleLocation) -> Option<Known> {
     if by != Author::Docker || !place.is_direct_access() {
         return None;
     }
     let to = packet.destination;
-    let (what, fix) = match to.is_loopback() {
-        true => (
-            format!("Docker publishes the port for programs of this host only, at {to} ({place})"),
-            "publish it without a loopback address: docker run -p".to_owned(),
+    let what = match to.is_loopback() {
+        true => format!(
+            "Docker publishes the port for programs of this host only, at {to}; docker run -p without \
+                 a loopback address does for all ({place})"
         ),
-        false => (
-            format!("Docker lets nothing to {to} that does not come by its bridge ({place})"),
-            "docker network connect has both on one network; docker run -p publishes a port"
-                .to_owned(),
+        false => format!(
+            "Docker lets nothing to {to} that does not come by its bridge, but to ports of docker run -p \
+                 ({place})"
         ),
     };
-    Some(("published", what, fix))
+    Some(("published", what, None))
 }
 
 /// What would leave with a container's own address.
-fn of_no_connection() -> (&'static str, String, String) {
+fn of_no_connection() -> Known {
     (
         "masquerade",
         "connection tracking takes it for no packet of a connection: it would leave with the container's own \
          address"
             .to_owned(),
-        "send what belongs to a connection; a network without masquerading lets it pass".to_owned(),
+        None,
     )
 }
 
 /// What egress rules refuse, of a network or of the container alone.
-fn fenced(from: Option<(&String, &String)>, is_own: bool) -> (&'static str, String, String) {
-    let (what, fix) = match (from, is_own) {
-        (Some((name, _)), true) => (
-            format!("the egress rules of {name} do not allow it"),
-            format!(
-                "spoke egress set --container {name} with what it may reach; spoke egress show has \
-                 the rules"
-            ),
+fn fenced(from: Option<(&String, &String)>, is_own: bool) -> Known {
+    let what = match (from, is_own) {
+        (Some((name, _)), true) => format!(
+            "the egress rules of {name} do not allow it (spoke egress set --container {name} sets them)"
         ),
-        (Some((_, network)), false) => (
-            format!("the egress rules of network {network} do not allow it"),
-            format!(
-                "spoke egress suggest {network} names the rule; spoke egress set {network} sets it"
-            ),
+        (Some((_, network)), false) => format!(
+            "the egress rules of network {network} do not allow it: spoke egress suggest {network} names the \
+             rule, and spoke egress set {network} sets it"
         ),
-        (None, _) => ("egress rules do not allow it".to_owned(), "spoke egress show".to_owned()),
+        (None, _) => "egress rules do not allow it".to_owned(),
     };
-    ("egress", what, fix)
+    ("egress", what, None)
 }

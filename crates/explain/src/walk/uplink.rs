@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::Family;
+use model::{Family, IpNet};
 use netlink::sysctl::Parameter;
 use netlink::{Link, Routed, Way};
 
@@ -78,12 +78,42 @@ impl Walker<'_> {
             return Err(self.unknown("neighbour", what));
         }
         self.is_hidden(out, packet)?;
-        let all = self.ask(|kernel| kernel.neighbours(Space::HOST, out.index))?;
-        if all.iter().any(|entry| entry.address == next && entry.failed) {
-            self.is_unanswered((Space::HOST, "this host"), out, next);
+        self.is_there_beyond(out, next)?;
+        if !packet.is_reply {
+            self.left = Some(out.index);
         }
         self.ok("uplink", format!("it leaves by {}, to {next}", out.name));
         Ok(Arrived::Beyond)
+    }
+
+    /// That a next hop on the link answers who has its address, as far as the kernel has asked.
+    fn is_there_beyond(&mut self, out: &Link, next: IpAddr) -> Walked<()> {
+        let all = self.ask(|kernel| kernel.neighbours(Space::HOST, out.index))?;
+        let Some(entry) = all.iter().find(|it| it.address == next && it.mac.is_none()) else {
+            return Ok(());
+        };
+        let is_end = [&self.trip.from, &self.trip.to]
+            .into_iter()
+            .any(|end| matches!(end, End::Address(address) if *address == next));
+        if !is_end || !out.flags.resolves() {
+            if entry.failed {
+                self.is_unanswered((Space::HOST, "this host"), out, next);
+            }
+            return Ok(());
+        }
+        let fix = format!("ip neigh del {next} dev {}", out.name);
+        let name = &out.name;
+        if entry.failed {
+            let what = format!(
+                "{next} does not answer on {name}: its neighbour entry is FAILED. That machine is off, is not on \
+                 this link, or drops ARP and neighbour discovery"
+            );
+            return Err(self.fail(Hop::new("neighbour", what).fixed(fix)));
+        }
+        let what = format!(
+            "{next} has not answered on {name} yet: its neighbour entry is INCOMPLETE; ask again in a few seconds"
+        );
+        Err(self.unknown("neighbour", what))
     }
 
     /// The host that has an address, as hosts know it of each other.
@@ -134,6 +164,26 @@ impl Walker<'_> {
         Err(self.fail(Hop::new("masquerade", what).by(by).ruled(place).fixed(fix)))
     }
 
+    /// Notes that the answer to a container's own address needs a route to its network, which is not this host's.
+    fn needs_route_back(
+        &mut self,
+        out: &Link,
+        (network, net): (&str, IpNet),
+        packet: &Packet,
+    ) -> Walked<()> {
+        let (from, to) = (packet.source, packet.destination);
+        let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
+        let mut own = all.iter().filter(|it| it.link == out.index && it.scope == 0);
+        let own = own.find(|it| Family::of(&it.address) == packet.family());
+        let by = own.map_or_else(|| out.name.to_string(), |own| own.address.addr().to_string());
+        self.unhidden = Some(format!(
+            "it leaves by {} from {from}, as network {network} does not masquerade: it is answered only if {to}, or \
+             the router before it, has a route to {net} by {by}, which cannot be seen from here",
+            out.name
+        ));
+        Ok(())
+    }
+
     /// That a container's own address does not leave this host where its network hides it.
     fn is_hidden(&mut self, out: &Link, packet: &Packet) -> Walked<()> {
         let (from, family) = (packet.source, packet.family());
@@ -142,8 +192,14 @@ impl Walker<'_> {
             return Ok(());
         };
         let (name, is_kept) = (site.name.clone(), plug.via.is_some());
-        if is_kept || !plug.hides.contains(&family) {
+        if is_kept {
             return Ok(());
+        }
+        if !plug.hides.contains(&family) {
+            let net = plug.addresses.iter().map(|(net, _)| net).find(|net| net.addr() == from);
+            let net = net.map_or_else(|| model::host_net(from), IpNet::trunc);
+            let network = plug.called().to_owned();
+            return self.needs_route_back(out, (&network, net), packet);
         }
         // Other hosts may know the network: only what is for all others is hidden in any case.
         let rules = self.ask(|kernel| kernel.rules(Space::HOST))?;
@@ -156,7 +212,7 @@ impl Walker<'_> {
             "it leaves by {} from {from}, which is not answered there: nothing masquerades what {name} sends",
             out.name
         );
-        let fix = "systemctl restart spoke (spoke serve restores it)";
+        let fix = "systemctl restart spoke";
         Err(self.fail(Hop::new("masquerade", what).by(Author::Spoke).fixed(fix)))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use netlink::nft::{self, Family, Hook, Policy, Shape, Table};
+use netlink::nft::{self, AnyRule, Decision, Family, Hook, Policy, Shape, Step, Table};
 use netlink::{Socket, xtables};
 
 use super::option::{self, Line};
@@ -80,7 +80,12 @@ pub fn ufw_is_loaded(socket: &mut Socket) -> model::Result<bool> {
     }
     let old = xtables::read(model::Family::V4);
     // What cannot be read may be there.
-    Ok(old.map_or(true, |old| old.chains.iter().any(|chain| chain.name == FIRST)))
+    // A chain to which nothing leads is what `iptables -F` has left.
+    let leads = |rule: &AnyRule| {
+        let to = |step: &Step| matches!(step, Step::Decision(Decision::Jump(to)) if to == FIRST);
+        rule.chain == ENTRY && rule.steps.iter().any(to)
+    };
+    Ok(old.map_or(true, |old| old.rules.iter().any(leads)))
 }
 
 #[derive(Debug, Default)]

@@ -14,12 +14,12 @@ use engine::port::{Key, Record, Versioned};
 use model::{Attachment, AttachmentOutline, Result};
 use rustix::fs;
 
+use super::Embedded;
 use super::derived::LARGEST;
 use super::file::{self, Kind};
 use super::half::{Name, Open};
 use super::header::State;
 use super::path;
-use super::{Embedded, Reach};
 
 /// In this boot's half, so that a reboot removes it.
 const NAME: &str = "called";
@@ -35,7 +35,7 @@ const LEAST: usize = 32;
 const PART: u64 = 4;
 
 /// A change of the encoding changes this.
-const MAGIC: &[u8] = b"called_2";
+const MAGIC: &[u8] = b"called_3";
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS: u64 = 0x0102_1994;
@@ -123,14 +123,21 @@ impl Embedded {
         Ok(Some((found, outlines)))
     }
 
-    /// Of two that search at once, each writes a file of its own.
+    /// Of two that search at once, each writes a file of its own. While another process has the store, it is not written:
+    /// who only reads waits for no lock.
     fn write_called(&self, bytes: &[u8]) -> Result<()> {
-        let held = self.lock(Reach::Boot)?;
-        let Some(open) = held.open(false) else { return Ok(()) };
-        match open.has_room_beside(bytes.len()) {
+        let (Ok(_guard), Some(open)) = (self.guard.try_lock(), self.boot.existing()?) else {
+            return Ok(());
+        };
+        if !open.try_acquire() {
+            return Ok(());
+        }
+        let written = match open.has_room_beside(bytes.len()) {
             true => open.replace_derived((PREPARED, NAME), bytes),
             false => Ok(()),
-        }
+        };
+        open.unlock();
+        written
     }
 }
 
@@ -209,8 +216,8 @@ fn write(
     let start = bytes.len();
     bytes.extend(inode.to_le_bytes());
     for text in [at, attachment.sandbox_name().as_str(), owner, &outline] {
-        let Ok(length) = u16::try_from(text.len()) else {
-            // Only hundreds of ports are so long; without an entry the record is read each time.
+        let Ok(length) = u32::try_from(text.len()) else {
+            // No record is so long.
             bytes.truncate(start);
             return;
         };
@@ -241,7 +248,7 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Entry<'a>)> {
 
 fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
     let (length, rest) = bytes.split_first_chunk()?;
-    let (text, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+    let (text, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
     *bytes = rest;
     std::str::from_utf8(text).ok()
 }

@@ -436,7 +436,12 @@ impl Open {
         }
     }
 
-    fn unlock(&self) {
+    /// Whether it is locked now: no other process had it.
+    pub(super) fn try_acquire(&self) -> bool {
+        fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    pub(super) fn unlock(&self) {
         // Unlocking a lock that is held does not fail.
         let _ = fs::flock(&self.lock, FlockOperation::Unlock);
     }

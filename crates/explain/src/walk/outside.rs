@@ -1,0 +1,163 @@
+//! What comes from beyond this host: by which link, and whether the kernel takes the source for possible there.
+
+use std::net::IpAddr;
+
+use model::Family;
+use netlink::sysctl::Parameter;
+use netlink::{Link, Routed, Way};
+
+use super::{Arrived, End, Hop, Walked, Walker};
+use crate::packet::{Device, Packet};
+use crate::port::{Space, Which};
+use crate::rules::Author;
+
+/// The value of `rp_filter` with which a packet has to come by the link by which the answer leaves (RFC 3704).
+const STRICT: u8 = 1;
+/// No more other links are looked at.
+const LINKS: usize = 8;
+
+impl Walker<'_> {
+    /// What comes from beyond the default route.
+    pub(super) fn comes_from_outside(&mut self, packet: &mut Packet) -> Walked<Arrived> {
+        let family = packet.family();
+        let Some((index, own)) = self.uplink(family)? else {
+            return Err(self.unknown("outside", "this host has no way to the outside"));
+        };
+        let index = match (packet.is_reply, self.left) {
+            // The machine that answers sends to where the packet came from.
+            (true, Some(left)) => left,
+            _ => self.entry(packet.destination)?.unwrap_or(index),
+        };
+        let link = self.link_of_host(index)?;
+        if !packet.is_reply {
+            let far = self.caller(family);
+            let asked = Routed::new(far);
+            let is_routed =
+                matches!(self.ask(|kernel| kernel.way(Space::HOST, &asked))?, Way::Out { .. });
+            let is_given = matches!(self.trip.from, End::Address(_));
+            packet.source = if is_routed || is_given { far } else { self.near(index, own)? };
+            packet.original.source = packet.source;
+            self.ok("outside", format!("{} comes in by {}", packet.source, link.name));
+            self.other_ways_in(&link, packet)?;
+        }
+        if !link.flags.is_up() || !link.flags.has_carrier() {
+            let what = format!("{}, the way to the outside, is down", link.name);
+            return Err(
+                self.fail(Hop::new("uplink", what).fixed(format!("ip link set {} up", link.name)))
+            );
+        }
+        packet.input = Some(Device::from(&link));
+        self.ingress(packet)?;
+        self.host(&link, packet)
+    }
+
+    /// An address of the segment that is not this host's.
+    fn near(&mut self, link: u32, own: IpAddr) -> Walked<IpAddr> {
+        let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
+        let net = all.iter().find(|it| it.link == link && it.address.addr() == own);
+        let other = net.and_then(|it| it.address.hosts().find(|host| *host != own));
+        other.ok_or_else(|| self.unknown("outside", "this host has no way to the outside"))
+    }
+
+    /// The link that a machine beyond sends to, which calls this address of the host: that which has it.
+    fn entry(&mut self, to: IpAddr) -> Walked<Option<u32>> {
+        let Some(index) = self.ask(|kernel| kernel.owner(Space::HOST, to))? else {
+            return Ok(None);
+        };
+        let link = self.link_of_host(index)?;
+        Ok(is_uplink(&link).then_some(index))
+    }
+
+    /// Says by which other links the same would be dropped.
+    fn other_ways_in(&mut self, input: &Link, packet: &Packet) -> Walked<()> {
+        if packet.family() == Family::V6 {
+            return Ok(());
+        }
+        let way = self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(packet.source)))?;
+        let Way::Out { link: back, gateway: Some(_), .. } = way else { return Ok(()) };
+        let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
+        let is_of_link = |it: &&netlink::Address| {
+            it.scope == 0 && it.address.addr().is_ipv4() && it.address.prefix_len() < 32
+        };
+        let mut links: Vec<u32> = all.iter().filter(is_of_link).map(|it| it.link).collect();
+        links.dedup();
+        links.retain(|link| ![input.index, back].contains(link));
+        for index in links.into_iter().take(LINKS) {
+            let link = self.link_of_host(index)?;
+            if is_uplink(&link) && self.rp_filter(Space::HOST, &link)? == STRICT {
+                let name = &link.name;
+                let mend = Parameter::rp_filter(name.as_str()).command("2");
+                self.note(
+                    "rp-filter",
+                    format!(
+                        "by {name} it would be dropped: rp_filter of {name} is strict, and the answer leaves by \
+                         another link ({mend})"
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `rp_filter` refuses the source: no way leads back, or where it is strict another one.
+    pub(super) fn is_filtered_back(
+        &mut self,
+        space: Space,
+        input: &Link,
+        packet: &Packet,
+    ) -> Walked<bool> {
+        if packet.family() == Family::V6 {
+            return Ok(false);
+        }
+        let mode = self.rp_filter(space, input)?;
+        let back = Routed::new(packet.source);
+        let way = self.ask(|kernel| kernel.way(space, &back))?;
+        Ok(match (mode, way) {
+            (0, _) => false,
+            (1, Way::Out { link, .. }) => link != input.index,
+            (_, Way::Out { .. }) => false,
+            _ => true,
+        })
+    }
+
+    /// How strict it is: the kernel takes the larger value of the device and of all devices.
+    fn rp_filter(&mut self, space: Space, input: &Link) -> Walked<u8> {
+        let mut mode = 0;
+        for name in ["all", input.name.as_str()] {
+            let key = Parameter::rp_filter(name);
+            let value = self.ask(|kernel| kernel.parameter(space, key.path()))?;
+            mode = mode.max(value.and_then(|value| value.parse().ok()).unwrap_or(0));
+        }
+        Ok(mode)
+    }
+
+    pub(super) fn filtered_back(&mut self, input: &Link, packet: &Packet) -> super::Stop {
+        let (from, name) = (packet.source, &input.name);
+        let back = match self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(from))) {
+            Ok(Way::Out { link, .. }) => self.link_of_host(link).ok(),
+            Ok(_) => None,
+            Err(stop) => return stop,
+        };
+        let by = back.as_ref().map_or(String::new(), |back| format!(", but by {}", back.name));
+        let what = format!(
+            "rp_filter of {name} drops it: what is for {from} does not leave by {name}, by which it came{by}"
+        );
+        // A way back by any device is enough for the loose one.
+        let fix = match back {
+            Some(_) => Parameter::rp_filter(name.as_str()).command("2"),
+            None => unfiltered(name.as_str()),
+        };
+        self.fail(Hop::new("rp-filter", what).by(Author::Operator).fixed(fix))
+    }
+}
+
+/// Whether a link leads to other hosts: no container is behind it.
+fn is_uplink(link: &Link) -> bool {
+    let name = link.name.as_str();
+    link.flags.is_up() && link.group == 0 && link.kind.as_deref() != Some("bridge") && name != "lo"
+}
+
+/// The command that turns `rp_filter` off: the kernel takes the larger value of the device and of all devices.
+pub(super) fn unfiltered(device: &str) -> String {
+    format!("{} {}=0", Parameter::rp_filter(device).command("0"), Parameter::rp_filter("all"))
+}
