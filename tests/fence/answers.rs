@@ -35,6 +35,8 @@ const TO_LOOSE: &str = "203.0.113.87";
 const TO_TIGHT: &str = "203.0.113.88";
 const TO_LOOSE_SIX: &str = "2001:db8:113::87";
 const TO_TIGHT_SIX: &str = "2001:db8:113::88";
+/// Ports that have frames to addresses of the link's own protocols switched.
+const SWITCHED: &str = "ip -d link show master sp-tight | grep -c 'group_fwd_mask 0xfffd'";
 const FILTER: &str = "tc filter show dev sp-tight ingress | grep -q bytecode";
 
 #[track_caller]
@@ -60,10 +62,14 @@ fn a_flush_has_the_host_answer_nobody_for_a_strict_network() {
     bed.spoke("network connect tight tight");
     bed.spoke("network connect tight beside");
     bed.world.sh(FILTER);
+    assert_eq!(bed.world.sh(SWITCHED).trim(), "2");
     count(&bed);
     // The daemon puts it back, as the rules of routing.
     bed.world.sh("tc qdisc del dev sp-tight ingress; nft flush ruleset");
     until(&bed.world, FILTER);
+    bed.world.sh("for port in $(ip -o link show master sp-tight | grep -o 'veth[0-9a-f]*'); do
+        ip link set $port type bridge_slave group_fwd_mask 0; done; nft flush ruleset");
+    until(&bed.world, &format!("[ \\$({SWITCHED}) = 2 ]"));
     bed.serve.take().expect("it runs").kill();
     bed.world.sh("nft flush ruleset");
     let counter = |name: &str| format!("ip netns exec world nft list counter inet seen {name}");

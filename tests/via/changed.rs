@@ -8,6 +8,9 @@ use crate::bed::{
 };
 use crate::life::ASKS;
 
+/// How the port has frames to addresses of the link's own protocols handled.
+const SWITCHED: &str =
+    "ip -d link show master sp-vpn | grep -o 'group_fwd_mask [^ ]*' | cut -d' ' -f2";
 const BOTH: &[&str] = &["four", "six"];
 
 /// Whose address packets have that leave there.
@@ -53,8 +56,10 @@ fn a_network_that_runs_gets_another_way() {
     assert!(shown.contains("box"), "{shown}");
     // As the host leaves, and by the way again.
     for _ in 0..3 {
+        assert_eq!(world.sh(SWITCHED).trim(), "0xfffd");
         moves(("none", "uplink"), "vpn");
         until_remains(&world, &before);
+        assert_eq!(world.sh(SWITCHED).trim(), "0");
         asks(&world, "uplink", "vpn");
         moves(("wg0", "vpn"), "uplink");
         asks(&world, "vpn", "uplink");

@@ -7,14 +7,20 @@
 //! inside this host may be a source: a container may be on several networks, and what is sent to it goes nowhere else. So a
 //! bridge that is strict for one container only has none: its neighbours may be routers. It is settled again whenever the
 //! rules of routing have changed, and goes with the bridge.
+//!
+//! Frames to addresses of the link's own protocols a bridge hands to the host as those of the port, behind which there is no
+//! filter. So ports of such a bridge have these switched as any other frame. Pause frames (`01`) the kernel drops at each port.
 
 use model::{IfName, Result, Wiring};
 use netlink::traffic::SourceFilter;
 use netlink::wire::Batch;
-use netlink::{At, Errno, Link, Outcome, Socket};
+use netlink::{At, Change, Errno, Link, Links, Outcome, Socket};
 
 use crate::filter::fence;
 use crate::way::{self, Sources};
+
+/// What ports have switched: frames to `01:80:c2:00:00:00` to `0f` but `01`.
+pub(crate) const BY_BRIDGE: u16 = 0xfffd;
 
 /// What makes a bridge strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +39,18 @@ pub enum StrictBy {
 /// # Errors
 /// Where the kernel cannot be asked, or the process may not change it.
 pub fn settle(bridge: &IfName, strict: StrictBy) -> Result<()> {
+    settle_with(bridge, strict, Ports::All)
+}
+
+/// Which ports are to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ports {
+    All,
+    /// The port that was just made has what it needs, and the others have unless the filter is new.
+    OfNewFilter,
+}
+
+fn settle_with(bridge: &IfName, strict: StrictBy, ports: Ports) -> Result<()> {
     let mut socket = Socket::route()?;
     let Some(link) = socket.link(At::Name(bridge))? else { return Ok(()) };
     let is_filtered = match way::sources(&mut socket, &link)? {
@@ -46,10 +64,23 @@ pub fn settle(bridge: &IfName, strict: StrictBy) -> Result<()> {
         },
     };
     if !is_filtered {
-        return unfilter(&mut socket, &link);
+        unfilter(&mut socket, &link)?;
+        return switch_reserved(&mut socket, &link, false);
     }
     let inside = way::inside(&mut socket, &link)?;
-    filter(&mut socket, &link, &SourceFilter::of(&inside))
+    let before = socket.source_filter(link.index)?;
+    if before.is_none() || ports == Ports::All {
+        switch_reserved(&mut socket, &link, true)?;
+    }
+    match SourceFilter::of(&inside) {
+        wanted if before.as_ref() == Some(&wanted) => Ok(()),
+        wanted => filter(&mut socket, &link, &wanted),
+    }
+}
+
+/// Whether the bridge of a network needs it by what the network's record says.
+pub(crate) fn is_filtered(wiring: &Wiring) -> bool {
+    wiring.fence.as_ref().is_some_and(|fence| fence.strict) || wiring.via.is_some()
 }
 
 /// The same of the bridge that a network or an attachment has just made, if it may need one.
@@ -60,16 +91,37 @@ pub(crate) fn settle_for(wiring: &Wiring) -> Result<()> {
     let is_strict = wiring.fence.as_ref().is_some_and(|fence| fence.strict);
     let bridge = wiring.bridge();
     let strict = if is_strict { StrictBy::Network } else { StrictBy::Unknown };
-    match bridge.filter(|_| is_strict || wiring.via.is_some()) {
-        Some(bridge) => settle(&bridge.name, strict),
+    match bridge.filter(|_| is_filtered(wiring)) {
+        Some(bridge) => settle_with(&bridge.name, strict, Ports::OfNewFilter),
         None => Ok(()),
     }
 }
 
-fn filter(socket: &mut Socket, link: &Link, wanted: &SourceFilter) -> Result<()> {
-    if socket.source_filter(link.index)?.as_ref() == Some(wanted) {
+/// Has ports switch what is sent to addresses of the link's own protocols, or hand it to the host again. What another
+/// program has chosen of these stays where none has to be switched.
+fn switch_reserved(socket: &mut Socket, bridge: &Link, by_bridge: bool) -> Result<()> {
+    let ports = match socket.links(Links { master: Some(bridge.index), kind: None }) {
+        Err(_) if socket.link(At::Index(bridge.index))?.is_none() => return Ok(()),
+        ports => ports?,
+    };
+    let mut batch = Batch::new();
+    for port in ports {
+        let now = port.port.map(|port| port.group_forward);
+        let wanted = match by_bridge {
+            true if now != Some(BY_BRIDGE) => BY_BRIDGE,
+            false if now == Some(BY_BRIDGE) => 0,
+            _ => continue,
+        };
+        batch.change_link(At::Index(port.index), &[Change::GroupForward(wanted)]);
+    }
+    if batch.count() == 0 {
         return Ok(());
     }
+    // A port may have gone meanwhile, or left the bridge.
+    unless_absent(socket.send(&mut batch)?).into_result()
+}
+
+fn filter(socket: &mut Socket, link: &Link, wanted: &SourceFilter) -> Result<()> {
     let mut batch = Batch::new();
     batch.filter_ingress(link.index);
     unless_absent(socket.send(&mut batch)?).except(Errno::EXIST).into_result()?;

@@ -58,8 +58,9 @@ pub(crate) mod ifla {
 
     pub(crate) const PORT_STATE: u16 = 1;
     pub(crate) const PORT_HAIRPIN: u16 = 4;
-    pub(crate) const PORT_BCAST_FLOOD: u16 = 30;
     pub(crate) const PORT_UNICAST_FLOOD: u16 = 9;
+    pub(crate) const PORT_BCAST_FLOOD: u16 = 30;
+    pub(crate) const PORT_GROUP_FWD_MASK: u16 = 31;
     pub(crate) const PORT_ISOLATED: u16 = 33;
     pub(crate) const PORT_LOCKED: u16 = 39;
 }
@@ -253,6 +254,9 @@ pub struct BridgePort {
     pub floods_unicast: bool,
     /// Whether it takes packets only from hardware addresses that the bridge knows to be there (IEEE 802.1X).
     pub locked: bool,
+    /// Which frames to addresses of the link's own protocols (`01:80:c2:00:00:00` to `0f`, IEEE 802.1Q, table 8-1) it
+    /// has switched as any other frame, a bit each (`group_fwd_mask`).
+    pub group_forward: u16,
 }
 
 /// Which links to list; everything by default.
@@ -400,6 +404,10 @@ fn read_port(data: &Attributes<'_>) -> BridgePort {
         floods_broadcast: number(ifla::PORT_BCAST_FLOOD) != Some(0),
         floods_unicast: number(ifla::PORT_UNICAST_FLOOD) != Some(0),
         locked: number(ifla::PORT_LOCKED) == Some(1),
+        group_forward: data
+            .find_kind(ifla::PORT_GROUP_FWD_MASK)
+            .and_then(|attribute| attribute.u16())
+            .unwrap_or_default(),
     }
 }
 
@@ -422,6 +430,7 @@ mod tests {
             info.nest(ifla::INFO_SLAVE_DATA, |data| {
                 data.u8(ifla::PORT_STATE, 3).u8(ifla::PORT_HAIRPIN, 1);
                 data.u8(ifla::PORT_BCAST_FLOOD, 0).u8(ifla::PORT_LOCKED, 1);
+                data.attribute(ifla::PORT_GROUP_FWD_MASK, &0x4000u16.to_ne_bytes());
             });
         });
         let bytes = batch.seal(1).to_vec();
@@ -437,6 +446,7 @@ mod tests {
             floods_broadcast: false,
             floods_unicast: true,
             locked: true,
+            group_forward: 0x4000,
         };
         assert_eq!(link.port, Some(port));
     }

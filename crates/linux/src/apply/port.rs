@@ -9,6 +9,7 @@ use netlink::{At, Change, Errno, Link, Monitor, NewAddress, Peer, Stop};
 use super::Hands;
 use crate::identity::VLAN_GATEWAY;
 use crate::plan::{Port, VlanGateway};
+use crate::sources::BY_BRIDGE;
 
 /// How long duplicate address detection of an interface may take, as with the reference plugin.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -16,8 +17,11 @@ const SETTLING: Duration = Duration::from_secs(5);
 impl Hands<'_> {
     /// The port's VLANs, instead of those that every new port is in.
     pub(super) fn port(&mut self, port: &Port) -> Result<()> {
-        if port.isolated {
-            self.batch.change_link(At::Name(&port.name), &[Change::Isolated(true)]);
+        let isolated = port.isolated.then_some(Change::Isolated(true));
+        let filtered = port.filtered.then_some(Change::GroupForward(BY_BRIDGE));
+        let flags: Vec<Change> = isolated.into_iter().chain(filtered).collect();
+        if !flags.is_empty() {
+            self.batch.change_link(At::Name(&port.name), &flags);
         }
         if port.vlans.is_empty() {
             return Ok(());
@@ -54,7 +58,7 @@ impl Hands<'_> {
             let changes = [Change::Master(master), Change::Up(true)];
             self.batch.change_link(At::Index(there.index), &changes);
             self.batch.change_link(At::Name(&gateway.name), &[Change::Up(true)]);
-            return self.port(&Port { name: there.name, isolated: false, vlans });
+            return self.port(&Port { name: there.name, isolated: false, filtered: false, vlans });
         }
         let made = self.batch.new_veth(&netlink::Veth {
             name: &gateway.port,
@@ -70,7 +74,8 @@ impl Hands<'_> {
         let quiet = self.batch.change_link(At::Name(&gateway.port), &[Change::NoIpv6Addresses]);
         self.done.push((quiet, Errno::AFNOSUPPORT));
         self.batch.change_link(At::Name(&gateway.name), &[Change::Up(true)]);
-        self.port(&Port { name: gateway.port.clone(), isolated: false, vlans })
+        let name = gateway.port.clone();
+        self.port(&Port { name, isolated: false, filtered: false, vlans })
     }
 
     /// The other end of a pair that is whole in this namespace.

@@ -17,6 +17,8 @@ pub struct Port {
     pub name: IfName,
     /// Whether it exchanges nothing with other isolated ports.
     pub isolated: bool,
+    /// Whether frames to addresses of the link's own protocols go by the bridge, where what it passes up is filtered.
+    pub filtered: bool,
     /// Its VLANs.
     pub vlans: Vlans,
 }
@@ -97,9 +99,10 @@ pub(super) fn holder<'a>(bridge: &Bridge, facts: &'a Facts) -> Option<&'a Bridge
 }
 
 /// The settings of the container's port, once there is one.
-pub(super) fn steps(name: &IfName, port: &BridgePort) -> Option<Step> {
-    (port.isolated || !port.vlans.is_empty()).then(|| {
-        Step::Port(Port { name: name.clone(), isolated: port.isolated, vlans: port.vlans.clone() })
+pub(super) fn steps(name: &IfName, port: &BridgePort, filtered: bool) -> Option<Step> {
+    let isolated = port.isolated;
+    (isolated || filtered || !port.vlans.is_empty()).then(|| {
+        Step::Port(Port { name: name.clone(), isolated, filtered, vlans: port.vlans.clone() })
     })
 }
 

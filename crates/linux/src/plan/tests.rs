@@ -111,9 +111,10 @@ fn show(step: &Step) -> String {
         Step::Settle(name) => format!("settle {name}"),
         Step::FilterVlans(name) => format!("filter VLANs of {name}"),
         Step::Port(port) => format!(
-            "port {}{} {}",
+            "port {}{}{} {}",
             port.name,
             if port.isolated { " isolated" } else { "" },
+            if port.filtered { " filtered" } else { "" },
             show_vlans(&port.vlans)
         ),
         Step::VlanGateway(gateway) => format!(
@@ -217,6 +218,26 @@ fn a_later_container_changes_nothing_shared() {
     sandbox: up eth0
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
     ");
+}
+
+/// What a bridge would hand to the host as its port's comes up from the bridge, where that is filtered.
+#[test]
+fn ports_of_a_filtered_bridge_are_born_so() {
+    let addresses = vec![address("10.1.0.3/24", Some("10.1.0.1"))];
+    let mut plain = attachment(bridge(Gateway::Address), addresses);
+    let planned = |it: &Attachment| lines(&attach(it, &there(&["10.1.0.1/24"])).unwrap());
+    assert!(!planned(&plain).contains(" filtered"));
+    plain.wiring.fence = Some("none".parse().unwrap());
+    assert!(!planned(&plain).contains(" filtered"));
+    let strict = model::Fence { strict: true, ..model::Fence::default() };
+    let wirings = [
+        Wiring { fence: Some(strict), ..plain.wiring.clone() },
+        Wiring { via: Some("wg0".parse().unwrap()), fence: None, ..plain.wiring.clone() },
+    ];
+    for wiring in wirings {
+        let filtered = Attachment { wiring, ..plain.clone() };
+        assert!(planned(&filtered).contains(" filtered"), "{}", planned(&filtered));
+    }
 }
 
 #[test]

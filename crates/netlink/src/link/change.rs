@@ -45,6 +45,10 @@ pub enum Change {
     /// Its bridge exchanges its packets only with ports that are not isolated. Its master must be
     /// a bridge before this message.
     Isolated(bool),
+    /// Its bridge switches frames of it to these addresses of the link's own protocols as any other frame
+    /// ([`super::BridgePort::group_forward`]). EINVAL with bit 1: nothing switches a pause of the link. Its master must be
+    /// a bridge before this message.
+    GroupForward(u16),
 }
 
 impl Batch {
@@ -138,14 +142,18 @@ fn write(request: &mut Request<'_>, change: &Change) {
         | Change::Promiscuous(_)
         | Change::AllMulticast(_)
         | Change::Hairpin(_)
-        | Change::Isolated(_) => request,
+        | Change::Isolated(_)
+        | Change::GroupForward(_) => request,
     };
 }
 
 fn write_port(request: &mut Request<'_>, changes: &[Change]) {
     let port = |change: &Change| match change {
-        Change::Hairpin(on) => Some((ifla::PORT_HAIRPIN, u8::from(*on))),
-        Change::Isolated(on) => Some((ifla::PORT_ISOLATED, u8::from(*on))),
+        Change::Hairpin(on) => Some((ifla::PORT_HAIRPIN, vec![u8::from(*on)])),
+        Change::Isolated(on) => Some((ifla::PORT_ISOLATED, vec![u8::from(*on)])),
+        Change::GroupForward(mask) => {
+            Some((ifla::PORT_GROUP_FWD_MASK, mask.to_ne_bytes().to_vec()))
+        }
         _ => None,
     };
     let changes: Vec<_> = changes.iter().filter_map(port).collect();
@@ -155,7 +163,7 @@ fn write_port(request: &mut Request<'_>, changes: &[Change]) {
     request.nest(ifla::LINKINFO, |link| {
         link.text(ifla::INFO_SLAVE_KIND, "bridge").nest(ifla::INFO_SLAVE_DATA, |data| {
             for (kind, value) in changes {
-                data.u8(kind, value);
+                data.attribute(kind, &value);
             }
         });
     });

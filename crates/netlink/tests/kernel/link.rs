@@ -40,7 +40,8 @@ fn a_veth_is_born_in_two_namespaces() {
             peer,
             ..simple(&host, &inner)
         });
-        let port = [Change::NoIpv6Addresses, Change::Hairpin(true), Change::Isolated(true)];
+        let flags = [Change::Hairpin(true), Change::Isolated(true), Change::GroupForward(0xfffd)];
+        let port = [&[Change::NoIpv6Addresses][..], &flags].concat();
         batch.change_link(At::Name(&host), &port);
         socket.send(&mut batch).unwrap().into_result().unwrap();
 
@@ -50,6 +51,7 @@ fn a_veth_is_born_in_two_namespaces() {
         assert!(link.peer_netns.is_some() && link.flags.is_up());
         let port = link.port.unwrap();
         assert!(port.hairpin && port.isolated);
+        assert_eq!(port.group_forward, 0xfffd);
 
         let mut inside = container.enter(Socket::route).unwrap().unwrap();
         let link = inside.link(At::Index(5)).unwrap().unwrap();
