@@ -85,6 +85,35 @@ fn a_fence_costs_few_questions() {
     assert!(fenced <= open + 8, "{fenced}, and {open} without a fence");
 }
 
+/// The first strict container of a bridge has its neighbours' rules put back: they are looked at together.
+#[test]
+fn the_first_strict_container_compares_rules_as_often_with_many_neighbours() {
+    let world = World::new(&Plugins::subject());
+    let spoke = "/opt/cni/bin/spoke";
+    let asked = [2, 8].map(|count| {
+        world.sh(&format!("{spoke} network create --names --subnet 10.{count}.0.0/24 n{count}"));
+        for neighbour in 0..count {
+            let name = format!("n{count}-{neighbour}");
+            world.netns(&name);
+            world
+                .sh(&format!("{spoke} network connect --egress 198.51.100.2:5000 n{count} {name}"));
+        }
+        let name = format!("n{count}-strict");
+        world.netns(&name);
+        world.sh("nft flush ruleset");
+        let strict = "network connect --egress 198.51.100.2:5000 --egress-strict";
+        let attach = Trace::of_command(&world, &format!("{spoke} {strict} n{count} {name}"));
+        let left = world.sh("nft list set inet spoke_fence own4");
+        assert_eq!(left.matches(" . 10.").count(), count + 1, "{left}");
+        attach.count_with("sendto", "NFT_MSG_GETRULE")
+    });
+    println!(
+        "beside 2 neighbours rules are compared {} times, beside 8 {} times",
+        asked[0], asked[1]
+    );
+    assert!(asked[0] > 0 && asked[0] == asked[1], "{asked:?}");
+}
+
 /// The kernel takes a transaction back only after a grace period of RCU, and frees what one deleted. A file below
 /// `/proc/sys/net` is the slower to open, the more namespaces there are.
 #[test]

@@ -163,14 +163,34 @@ impl Policy {
         if fence::strict_bridges()?.contains(&own.bridge) {
             return Ok(());
         }
+        let mut there = Vec::new();
         for neighbour in neighbours()? {
             // One that is going has no rules any more, nor a port.
             if BoundPort::of(&neighbour)?.map_or(Ok(false), |port| port.is_there())? {
-                self.refence(&neighbour)?;
-                self.bind_again(&neighbour)?;
+                there.push(neighbour);
             }
         }
-        Ok(())
+        self.refence_all(&there)?;
+        there.iter().try_for_each(|neighbour| self.bind_again(neighbour))
+    }
+
+    /// As [`Policy::refence`] for those on one bridge, who mostly have one network: the table is looked at once.
+    fn refence_all(&self, all: &[Attachment]) -> Result<()> {
+        let mut networks: Vec<Fenced> = Vec::new();
+        let mut owns = Vec::new();
+        for attachment in all {
+            let (id, wiring) = (&attachment.id, &attachment.wiring);
+            if let Some(fenced) = Fenced::of(&id.network, wiring, &attachment.ipam)?
+                && !networks.contains(&fenced)
+            {
+                networks.push(fenced);
+            }
+            owns.extend(Own::of(attachment)?);
+        }
+        for fenced in networks {
+            self.with_calm(|socket| fence::close(socket, &fenced))?;
+        }
+        self.with_calm(|socket| fence::shut_lost(socket, &owns)).map(drop)
     }
 
     fn bind_again(&self, attachment: &Attachment) -> Result<()> {
