@@ -55,6 +55,7 @@ fn null_opens_nothing() {
         (json!({"egressStrict": null}), "\"egressStrict\" is null"),
         (json!({"via": null}), "\"via\" is null"),
         (json!({"ingressPolicy": null}), "\"ingressPolicy\" is null"),
+        (json!({"ingressPolicy": ""}), "\"ingressPolicy\" is \"\", but the value is empty"),
         (json!({"networks": null}), "\"networks\" is null"),
         (json!({"args": {"cni": {"egress": null}}}), "\"args.cni.egress\" is null"),
         (json!({"args": {"cni": {"egressStrict": null}}}), "\"args.cni.egressStrict\" is null"),

@@ -75,11 +75,16 @@ impl NetworkOption {
         }
     }
 
-    /// Whether a network without it lets more out. An empty value is a variable that was not set: it must not open
-    /// the network.
-    pub fn is_needed_in_full(&self) -> bool {
+    /// What a network without it could be open to. An empty value is a variable that was not set: it must not open the
+    /// network.
+    pub fn keeps_from(&self) -> Option<&'static str> {
         let is_strict = self.cli.contains(&"egress-strict");
-        is_strict || matches!(self.value, Value::Fence(_) | Value::Via(_))
+        match self.value {
+            Value::Fence(_) | Value::Via(_) => Some("packets could go everywhere"),
+            _ if is_strict => Some("packets could go everywhere"),
+            Value::Ingress(..) => Some("containers could be reached from everywhere"),
+            _ => None,
+        }
     }
 
     /// Whether networks of this driver have it.

@@ -16,7 +16,7 @@ use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, foreign, of_r
 pub struct Texts<'a> {
     /// The flag, such as `-o`.
     pub flag: &'static str,
-    /// Keys and values. An empty value counts as absent, but of options that let less out.
+    /// Keys and values. An empty value counts as absent, but of options that keep a network less open.
     pub map: &'a BTreeMap<String, String>,
 }
 
@@ -65,10 +65,11 @@ impl Texts<'_> {
             for name in option.names(front).iter().copied() {
                 let is_there = self.map.contains_key(name);
                 let Some(text) = self.text(name) else {
-                    if is_there && option.is_needed_in_full() {
-                        let why = "the value is empty; without it packets could go everywhere: leave out \
-                                   the option where that is meant";
-                        return Err(self.wrong(name, "", why));
+                    if let Some(open) = option.keeps_from().filter(|_| is_there) {
+                        let why = format!(
+                            "the value is empty; without it {open}: leave out the option where that is meant"
+                        );
+                        return Err(self.wrong(name, "", &why));
                     }
                     continue;
                 };
@@ -195,6 +196,10 @@ mod tests {
                 let error = read(key, "").unwrap_err().to_string();
                 assert!(error.starts_with(&format!("-o {key}=: the value is empty")), "{error}");
             }
+            let ingress = if front == FrontEnd::Docker { "isolation" } else { "isolate" };
+            let error = read(ingress, "").unwrap_err().to_string();
+            assert!(error.starts_with(&format!("-o {ingress}=: the value is empty")), "{error}");
+            assert!(error.contains("reached from everywhere"), "{error}");
             assert_eq!(read("names", "").unwrap(), NetworkSpec::default());
             assert!(read("egress", "none").unwrap().fence.is_some());
         }
