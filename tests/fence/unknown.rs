@@ -1,8 +1,8 @@
 //! What connection tracking takes for no packet of a connection.
 
-use tests::World;
+use tests::{Plugins, World};
 
-use crate::bed::{Bed, until};
+use crate::bed::{Bed, SPOKE, attempts, prepare, until};
 
 /// FIN, PSH and URG; SYN and FIN; SYN and ACK of a connection that nobody has begun.
 const FLAGS: [&str; 3] = ["0x29", "0x03", "0x12"];
@@ -82,4 +82,39 @@ END");
     assert_eq!(bed.attempt("plain", "flags 10.81.2.10 10.81.2.11 10.81.2.11 0x29"), "sent");
     let counted = "ip netns exec mate nft list counter inet heard odd | grep -q 'packets 1 '";
     until(&bed.world, counted);
+}
+
+/// Nor with the iptables back end, whose rules stand before those that accept what a container sends.
+#[test]
+fn it_leaves_with_no_containers_own_address_with_iptables() {
+    let world = World::new(&Plugins::subject());
+    prepare(&world);
+    world.netns("plain");
+    world.sh(&format!(
+        "mkdir -p /etc/spoke; printf '[firewall]\\nbackend = \"iptables\"\\n' >/etc/spoke/config.toml
+        {SPOKE} network create --subnet 10.81.2.0/24 --subnet fd81:2::/64 plain"
+    ));
+    const DROPPING: &str =
+        "{ iptables-save; ip6tables-save; } | grep -c 'ctstate INVALID -j DROP' || true";
+    let connect = format!("{SPOKE} network connect --ip 10.81.2.10 --ip6 fd81:2::10 plain plain");
+    world.sh(&connect);
+    world.sh(HEARD);
+    assert_eq!(world.sh(DROPPING).trim(), "2");
+    let attempt =
+        |line: &str| attempts(&world, "/run/netns/plain", &format!("it {line}"))["it"].clone();
+    for (source, address, gateway, gone) in [
+        ("10.81.2.10", "203.0.113.60", "10.81.2.1", "203.0.113.62"),
+        ("fd81:2::10", "2001:db8:113::60", "fd81:2::1", "2001:db8:113::62"),
+    ] {
+        for flags in FLAGS {
+            assert_eq!(attempt(&format!("flags {source} {address} {gateway} {flags}")), "sent");
+        }
+        assert_eq!(attempt(&format!("tcp {gone} 443")), "open");
+    }
+    let heard = heard(&world);
+    assert!(!heard.contains("13.60") && !heard.contains("::60"), "{heard}");
+    assert!(heard.contains("203.0.113.254 . 203.0.113.62"), "{heard}");
+    assert!(heard.contains("2001:db8:113::254 . 2001:db8:113::62"), "{heard}");
+    world.sh(&format!("{SPOKE} network disconnect plain plain"));
+    assert_eq!(world.sh(DROPPING).trim(), "0");
 }

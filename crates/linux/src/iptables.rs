@@ -15,14 +15,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::{
-    Attachment, AttachmentId, Backend, Error, Fact, Family, IfName, InterfaceAddress, Result,
+    Attachment, AttachmentId, Backend, Error, Fact, Family, IfName, InterfaceAddress, LinkKind,
+    Result,
 };
-use netlink::HostLock;
+use netlink::{At, HostLock, Socket};
 
 use self::change::Change;
 use self::execute::{Program, RulesLock};
 use self::rules::RuleSet;
 use self::saved::Saved;
+use crate::identity::GROUP;
+use crate::plan;
 
 /// How often a change is tried while others change the same chains.
 const ATTEMPTS: usize = 8;
@@ -210,6 +213,9 @@ impl Iptables {
             wanted.let_published(&held);
             wanted.let_routed(attachment.wiring.passage(), family, &held)?;
         }
+        if let Some(interface) = only_way(attachment)? {
+            wanted.drop_unknown(attachment, (family, &interface))?;
+        }
         Ok(wanted)
     }
 
@@ -263,6 +269,22 @@ pub fn parts_of(attachment: &Attachment) -> Vec<Part> {
     ];
     let ours = backends.into_iter().filter(|(_, backend)| *backend == Some(Backend::Iptables));
     ours.map(|(part, _)| part).collect()
+}
+
+/// The interface by which everything comes to a container that comes to it by this host, as far as that is known: not where
+/// the bridge is another program's, or the gateway is of a VLAN of it. There answers to what came in by another way are of
+/// no connection here.
+fn only_way(attachment: &Attachment) -> Result<Option<IfName>> {
+    let Some(link) = &attachment.wiring.link else { return Ok(None) };
+    let interface = match &link.kind {
+        LinkKind::Bridge(bridge) if plan::port::vlan_of_gateway(bridge).is_none() => {
+            bridge.name.clone()
+        }
+        LinkKind::Ptp(_) => plan::host_end(attachment)?,
+        _ => return Ok(None),
+    };
+    let there = Socket::route()?.link(At::Name(&interface))?;
+    Ok(there.filter(|link| link.group == GROUP).map(|_| interface))
 }
 
 fn families(addresses: &[InterfaceAddress]) -> BTreeSet<Family> {

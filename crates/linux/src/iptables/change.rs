@@ -7,7 +7,7 @@ use model::{AttachmentId, IfName, IpNet, Result};
 use super::Part;
 use super::rules::{
     FILTER, FORWARD, NAT, Rule, RulePosition, RuleSet, STAGE_1, STAGE_2, Whose, forward_rules,
-    is_routed_rule, masquerade_chain, publish_chain, published_rule,
+    is_routed_rule, is_unknown_rule, masquerade_chain, publish_chain, published_rule,
 };
 use super::saved::{Saved, leads_to, without_comment};
 
@@ -50,7 +50,13 @@ pub(super) fn remove(
     let mut change = Change { saved, ..Change::default() };
     for part in parts {
         match part {
-            Part::Masquerade => change.stop_masquerading(&masquerade_chain(id), addresses),
+            Part::Masquerade => {
+                change.stop_masquerading(&masquerade_chain(id), addresses);
+                change.drop_rules(FILTER, |chain, rule| {
+                    let is_its = |net: &IpNet| is_unknown_rule(rule, net);
+                    chain == "FORWARD" && addresses.iter().any(is_its)
+                });
+            }
             Part::Publish => {
                 for chain in [publish_chain(id, "DN-"), publish_chain(id, "SN-")] {
                     change.unlink(NAT, &chain, |_| true);

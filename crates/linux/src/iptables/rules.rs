@@ -112,6 +112,30 @@ impl RuleSet {
         }
     }
 
+    /// Drops what connection tracking takes for no packet of a connection: it is not translated, and would leave with the
+    /// container's own address. `interface` is the only way back to the container. Generated last, to stand before what
+    /// accepts the container's packets.
+    pub(super) fn drop_unknown(
+        &mut self,
+        attachment: &Attachment,
+        (family, from): (Family, &IfName),
+    ) -> Result<()> {
+        let masquerade = attachment.wiring.masquerade.as_ref();
+        if !masquerade.is_some_and(|it| it.is_of(family) && it.backend == Backend::Iptables) {
+            return Ok(());
+        }
+        let from = interface(from)?;
+        for net in of_family(&attachment.addresses, family) {
+            if net.prefix_len() == 0 {
+                continue;
+            }
+            let text = format!("{}-i {from} {UNKNOWN}", unknown_from(&net));
+            let how = (RulePosition::First, Whose::Added);
+            self.rule(FILTER, "FORWARD", text, how);
+        }
+        Ok(())
+    }
+
     fn publish(&mut self, id: &AttachmentId, publish: &Publish, to: IpNet) -> Result<()> {
         if publish.ports.is_empty() {
             return Ok(());
@@ -341,6 +365,19 @@ impl RuleSet {
         let (chain, (place, whose)) = (chain.to_owned(), how);
         self.rules.push(Rule { table, chain, text, place, whose, only: Vec::new() });
     }
+}
+
+/// How a rule ends that drops what is of no connection.
+const UNKNOWN: &str = "-m conntrack --ctstate INVALID -j DROP";
+
+/// How it begins: what a container sends out of its subnet.
+fn unknown_from(net: &IpNet) -> String {
+    format!("-s {} ! -d {} ", IpNet::from(net.addr()), net.trunc())
+}
+
+/// Whether a rule drops what a container sends and is of no connection.
+pub(super) fn is_unknown_rule(rule: &str, net: &IpNet) -> bool {
+    rule.starts_with(&unknown_from(net)) && rule.ends_with(UNKNOWN)
 }
 
 /// The rules that accept a container's packets.

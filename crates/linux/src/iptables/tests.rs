@@ -128,6 +128,38 @@ fn loopback_of_ipv6_is_not_translated() {
     assert_eq!(plan(&attachment, Family::V6, &printed(&commands)), "");
 }
 
+/// What is of no connection is dropped before anything accepts it, and the rule goes with the container.
+#[test]
+fn what_is_of_no_connection_is_dropped() {
+    const DROP: &str =
+        "-s 10.88.0.5/32 ! -d 10.88.0.0/16 -i cni0 -m conntrack --ctstate INVALID -j DROP";
+    let mut attachment = attachment(&["10.88.0.5/16"]);
+    attachment.wiring.firewall = Some(firewall(IngressPolicy::SameBridge));
+    let bridge = "cni0".parse().unwrap();
+    let wanted = |attachment: &Attachment| {
+        let mut wanted = RuleSet::of(attachment, Family::V4).unwrap();
+        wanted.drop_unknown(attachment, (Family::V4, &bridge)).unwrap();
+        wanted
+    };
+    let made = |wanted: &RuleSet, saved: &str| {
+        change::install(Saved::parse(saved), wanted).unwrap().render()
+    };
+    assert!(!made(&wanted(&attachment), "").contains("INVALID"), "it has its own address outside");
+    attachment.wiring.masquerade = Some(Masquerade::new(Backend::Iptables));
+    let wanted = wanted(&attachment);
+    let commands = made(&wanted, "");
+    let last_of_forward = commands.lines().rfind(|line| line.starts_with("-I FORWARD 1 "));
+    assert_eq!(last_of_forward, Some(format!("-I FORWARD 1 {DROP}").as_str()));
+    // What an earlier Spoke made is complete without it.
+    let before = printed(&commands.replace(&format!("-I FORWARD 1 {DROP}\n"), ""));
+    assert_eq!(change::missing(&Saved::parse(&before), &wanted), None);
+    assert_eq!(made(&wanted, &printed(&commands)), "");
+    let held = [attachment.addresses[0].address];
+    let saved = Saved::parse(&printed(&commands));
+    let removed = change::remove(saved, &attachment.id, &[Part::Masquerade], &held).render();
+    assert!(removed.contains(&format!("-D FORWARD {DROP}\n")), "{removed}");
+}
+
 #[test]
 fn isolates_as_the_reference_does() {
     let mut attachment = attachment(&["10.88.0.5/16"]);
