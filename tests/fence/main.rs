@@ -17,3 +17,4 @@ mod rows;
 mod runtimes;
 mod strict;
 mod unknown;
+mod unread;

@@ -7,6 +7,7 @@ mod own;
 mod records;
 mod refused;
 mod strict;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -40,6 +41,8 @@ const TABLE: &str = "spoke_fence";
 /// The networks that have fences.
 #[derive(Default)]
 struct Fences {
+    /// Whether the records have been read once.
+    has_learned: bool,
     /// As each record says.
     recorded: BTreeMap<Key, Fenced>,
     declared: Declared,
@@ -59,6 +62,8 @@ struct Fences {
     is_failing: bool,
     /// Whether a strict bridge was not complete after the last healing: that is looked after again soon.
     is_waiting: bool,
+    /// Those that were not, at the last look.
+    waiting: BTreeSet<IfName>,
     /// Whether others had changed something that is not put back yet, or not reported.
     is_damaged: bool,
     /// Of which networks fences were put back, in how many microseconds, and when.
@@ -183,8 +188,13 @@ impl Fences {
                 _ => self.learn_network(daemon, key, now),
             }
         }
-        self.renew_own(daemon, (changed, unfinished), socket);
         let now = by_bridge((&self.recorded, &self.declared), |it| (&it.network, &it.bridge));
+        if !std::mem::replace(&mut self.has_learned, true) {
+            let before = std::mem::replace(&mut self.networks, now.clone());
+            self.shut_lost_before(daemon, socket);
+            self.networks = before;
+        }
+        self.renew_own(daemon, (changed, unfinished), socket);
         let before = std::mem::replace(&mut self.networks, now.clone());
         for (bridge, fenced) in &now {
             if before.get(bridge) == Some(fenced) && !self.unfinished.contains(bridge) {
@@ -261,6 +271,10 @@ impl Fences {
         let is_learning = fenced.fence.is_learning(&now);
         self.learning.insert(fenced.bridge.clone(), is_learning);
         daemon.fence.forget_names(fenced, self.own.values().map(|held| &held.own));
+        // What stays shut has its rules when that is over.
+        if daemon.fence.shut().contains_key(&fenced.bridge) {
+            return Ok(());
+        }
         fence::keep(socket, fenced, Some(&now))?;
         if is_learning { Ok(()) } else { fence::prune(socket, fenced) }
     }

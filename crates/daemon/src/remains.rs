@@ -26,13 +26,15 @@ pub(super) fn clear(
     (is_known, is_so): (impl Fn(&IfName) -> bool, impl Fn(&Wiring) -> bool),
     remove: impl FnMut(&IfName) -> Result<()>,
 ) -> Result<()> {
+    // What fails for one keeps no other.
     let mut there = there?;
     there.retain(|bridge| !is_known(bridge));
     if there.is_empty() {
         return Ok(());
     }
     let Some(named) = named(daemon, is_so)? else { return Ok(()) };
-    there.iter().filter(|bridge| !named.contains(*bridge)).try_for_each(remove)
+    let unnamed = there.iter().filter(|bridge| !named.contains(*bridge));
+    unnamed.map(remove).fold(Ok(()), Result::and)
 }
 
 /// Whether no network and no attachment names the bridge with such a wiring; `false` where that is unknown.

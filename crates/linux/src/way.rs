@@ -181,8 +181,10 @@ pub fn hold(
         )));
     }
     changed |= routes::lead(&mut route, way)?;
-    sources::settle(&way.bridge, StrictBy::Unknown)?;
+    // Without that filter packets are led all the same.
+    let settled = sources::settle(&way.bridge, StrictBy::Unknown);
     let routed = routes::keep(&mut route, way, &hops, &connected.ours)?;
+    settled?;
     changed |= routed != Routed::Kept;
     let is_whole = routed != Routed::Partly;
     Ok((AppliedWay { hops, is_whole, connected, relays: how.relays }, changed))
@@ -290,9 +292,9 @@ pub fn forget_while(filter: &mut Socket, bridge: &IfName, still: Still<'_>) -> R
     // What holds goes last: until then nothing leaves, and flows by the former way end. Another process may have
     // removed the rules just now.
     routes::forget(&mut route, bridge)?;
-    sources::settle(bridge, StrictBy::Unknown)?;
+    let settled = sources::settle(bridge, StrictBy::Unknown);
     if via::holds(filter, bridge)? {
         end_flows(filter, &mut route, bridge)?;
     }
-    via::forget_bridge(filter, bridge, still)
+    via::forget_bridge(filter, bridge, still).and(settled)
 }

@@ -3,7 +3,7 @@
 mod again;
 mod near;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
@@ -22,6 +22,7 @@ use netlink::{Socket, nft};
 use self::near::Surroundings;
 use super::memory::{self, Memory};
 use super::records::Records;
+use super::unread::Unread;
 
 /// In which time names of one container are counted that are reported ([`REPORTED`]).
 const COUNTED: Duration = Duration::from_secs(1);
@@ -51,6 +52,8 @@ pub(crate) struct FenceGate {
     near: Mutex<Surroundings>,
     /// Behind which bridges containers send in no other name. Locked before the records.
     checked: Mutex<Checked>,
+    /// Bridges that have lost their rules, and have them back when a record can be read again: it is said which.
+    shut: Mutex<BTreeMap<IfName, String>>,
     table: Mutex<Option<Arc<RwLock<Table>>>>,
     file: EventFile,
     reported: Mutex<HashMap<IpAddr, (Instant, u32, String)>>,
@@ -80,6 +83,7 @@ impl FenceGate {
             records: Mutex::new(Records::new(runtime, state)),
             near: Mutex::new(near),
             checked: Mutex::default(),
+            shut: Mutex::default(),
             table: Mutex::default(),
             file: EventFile::new(path(&config.events.path)),
             reported: Mutex::default(),
@@ -140,9 +144,9 @@ impl FenceGate {
         });
     }
 
-    /// Whether a record of a container is damaged, which may have rules of its own.
-    pub(super) fn has_damaged(&self) -> Result<bool> {
-        locked(&self.records).has_damaged()
+    /// Which records of containers cannot be read, which may have rules of their own.
+    pub(super) fn unread(&self) -> Result<Unread> {
+        locked(&self.records).unread()
     }
 
     /// These containers are gone: others may get their addresses. Without a bridge it is not known behind which
@@ -241,11 +245,14 @@ impl FenceGate {
     /// Whether what containers behind a bridge send was checked already. Where it was not it is from now on, by another
     /// ruleset.
     fn is_checked(&self, socket: &mut Socket, bridge: &IfName) -> Result<bool> {
+        if let Some(why) = locked(&self.shut).get(bridge) {
+            return Err(staying_shut(bridge, why));
+        }
         let mut checked = locked(&self.checked);
         if checked.has(socket, bridge)? {
             return Ok(true);
         }
-        let ports = locked(&self.records).ports()?;
+        let ports = locked(&self.records).ports()?.of(bridge)?;
         checked.check(socket, bridge, &ports).map(|()| false)
     }
 
@@ -313,6 +320,11 @@ impl FenceGate {
         entry.2 = key;
         true
     }
+}
+
+/// Nothing is opened behind this bridge.
+pub(super) fn staying_shut(bridge: &IfName, why: &str) -> Error {
+    Error::try_again(format!("egress of containers behind bridge {bridge} stays shut: {why}"))
 }
 
 /// At least one.

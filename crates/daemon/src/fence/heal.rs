@@ -1,5 +1,6 @@
 //! Puts back what other programs have changed of the fences.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use host::event::{Event, What};
@@ -9,12 +10,14 @@ use model::{Error, IfName, Moment, Result};
 use netlink::Socket;
 use store::Watch;
 
-use super::Fences;
-use super::own::{PRESENT, Stage};
+use super::gate::staying_shut;
+use super::own::{PRESENT, Stage, effective_own};
+use super::{Fences, failed};
 use crate::Daemon;
 
 /// A network that is being removed loses its fence first, and its record within this time.
 const REMOVED: Duration = Duration::from_secs(2);
+pub(super) const PUTTING_BACK: &str = "putting the fences of networks back";
 /// How often it is compared again what processes of Spoke change meanwhile.
 const LOOKS: usize = 16;
 
@@ -25,6 +28,7 @@ impl Fences {
         // Of the last ones that leave nothing is kept.
         if self.networks.is_empty() && self.own_in(&PRESENT).is_empty() {
             (self.is_failing, self.is_waiting, self.is_damaged) = (false, false, false);
+            self.stay_shut(daemon, BTreeMap::new());
             return;
         }
         match self.put_back(daemon, watch, socket) {
@@ -37,7 +41,7 @@ impl Fences {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    daemon.journal.failed("putting the fences of networks back", &error);
+                    daemon.journal.failed(PUTTING_BACK, &error);
                 }
             }
         }
@@ -65,9 +69,9 @@ impl Fences {
         now: &Moment,
     ) -> Result<bool> {
         for _ in 0..LOOKS {
-            let all: Vec<Fenced> = self.networks.values().cloned().collect();
+            let all = self.effective(&daemon.fence.shut());
             if fence::is_kept(socket, &all, now)?
-                && self.is_own_kept(daemon, (socket, &[Stage::There]), now)?
+                && self.is_own_kept(daemon, (socket, &[Stage::There], None), now)?
             {
                 return Ok(true);
             }
@@ -80,33 +84,35 @@ impl Fences {
 
     fn put_back(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) -> Result<()> {
         let now = time::moment()?;
-        let is_kept = self.is_kept(daemon, (watch, socket), &now)?;
+        // What fails keeps nothing else from being looked after; the first error is reported.
+        let mut failures = Vec::new();
+        failures.extend(self.let_read_ones_go(daemon).err());
+        let is_kept = or_false(self.is_kept(daemon, (watch, socket), &now), &mut failures);
         self.is_damaged |= !is_kept;
         let all: Vec<Fenced> = self.networks.values().cloned().collect();
-        let is_complete = is_kept && fence::is_complete(socket, &self.strict(&PRESENT))?;
+        let is_complete =
+            is_kept && or_false(fence::is_complete(socket, &self.strict(&PRESENT)), &mut failures);
         self.is_waiting &= !is_complete;
         let own = self.own_in(&PRESENT);
-        let (put_back, mut failures) = match is_kept {
-            true => (None, Vec::new()),
-            false => {
-                let (unbound, failures) = self.put_rules_back(daemon, (&own, &now), socket);
-                (Some(unbound), failures)
-            }
+        let put_back = match is_kept {
+            true => None,
+            false => Some(self.put_rules_back(daemon, (&own, &now), socket, &mut failures)),
         };
-        // What is let pass is routed again when nothing is missing of what keeps the rest from it.
-        if failures.is_empty() && !is_complete {
-            match self.complete(daemon, (&all, &now), socket) {
+        // What is let pass is routed again when nothing is missing of what keeps the rest from it, behind each bridge.
+        if !is_complete {
+            match self.complete(daemon, (&now, &mut failures), socket) {
                 Ok(completed) => self.is_damaged |= completed,
                 Err(error) => failures.push(error),
             }
         }
         failures.extend(self.settle_sources());
-        let had_strays = daemon.fence.remove_strays(socket)?;
+        let had_strays = or_false(daemon.fence.remove_strays(socket), &mut failures);
         self.is_damaged |= had_strays;
         if is_kept && !had_strays && !self.is_failing {
             return failures.into_iter().next().map_or(Ok(()), Err);
         }
-        let unbound = put_back.unwrap_or_else(|| self.bind(daemon, socket, &mut failures));
+        let mut unbound = put_back.unwrap_or_else(|| self.bind(daemon, socket, &mut failures));
+        unbound.extend(daemon.fence.shut().into_keys());
         // Another one could send in the name of the one for which it is open.
         failures.extend(daemon.fence.open_again(socket, &unbound).err());
         for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {
@@ -122,33 +128,120 @@ impl Fences {
 
     /// Puts the rules back. Those of one container are not those of its network or of its neighbour: where there are
     /// such nothing is allowed before their ports are checked, because one could use the rules of another by its
-    /// address. What fails for one keeps no other from it. Returns the bridges that stay shut, and what failed.
+    /// address. What fails for one keeps no other from it, and what cannot be read is of one bridge: nothing is allowed
+    /// there while it cannot. Returns the bridges behind which one may send in another's name.
     fn put_rules_back(
-        &self,
+        &mut self,
         daemon: &Daemon,
         (own, now): (&[Own], &Moment),
         socket: &mut Socket,
-    ) -> (Vec<IfName>, Vec<Error>) {
-        let mut failures = Vec::new();
-        failures.extend(fence::shut_lost(socket, own).err());
+        failures: &mut Vec<Error>,
+    ) -> Vec<IfName> {
+        match self.lost_unread(daemon, (own, now), socket) {
+            Ok(shut) => self.stay_shut(daemon, shut),
+            Err(error) => failures.push(error),
+        }
+        let shut = daemon.fence.shut();
+        let own = effective_own(own.to_vec(), &shut);
+        failures.extend(fence::shut_lost(socket, &own).err());
         let is_mixed = |bridge: &IfName| own.iter().any(|own| own.bridge == *bridge);
         let (mixed, uniform): (Vec<_>, Vec<_>) =
-            self.networks.values().partition(|it| is_mixed(&it.bridge));
+            self.effective(&shut).into_iter().partition(|it| is_mixed(&it.bridge));
         for fenced in uniform {
-            failures.extend(fence::keep(socket, fenced, Some(now)).err());
+            failures.extend(fence::keep(socket, &fenced, Some(now)).err());
         }
         for fenced in &mixed {
             failures.extend(fence::close(socket, fenced).err());
         }
-        let unbound = self.bind(daemon, socket, &mut failures);
-        for fenced in mixed.into_iter().filter(|it| !unbound.contains(&it.bridge)) {
-            failures.extend(fence::keep(socket, fenced, Some(now)).err());
+        let unbound = self.bind(daemon, socket, failures);
+        // Of what stays shut nobody can use anything.
+        let may_hold = |bridge: &IfName| shut.contains_key(bridge) || !unbound.contains(bridge);
+        for fenced in mixed.into_iter().filter(|it| may_hold(&it.bridge)) {
+            failures.extend(fence::keep(socket, &fenced, Some(now)).err());
         }
-        for own in own.iter().filter(|it| !unbound.contains(&it.bridge)) {
-            failures.extend(daemon.fence.keep_own(socket, own, now).err());
+        for own in own.iter().filter(|it| may_hold(&it.bridge)) {
+            let kept = match shut.contains_key(&own.bridge) {
+                true => fence::keep_own(socket, own, Some(now)),
+                false => daemon.fence.keep_own(socket, own, now),
+            };
+            failures.extend(kept.err());
         }
         failures.extend(daemon.fence.forget_other_own(socket).err());
-        (unbound, failures)
+        unbound
+    }
+
+    /// The networks' rules that hold now: behind bridges that stay shut nothing is allowed.
+    fn effective(&self, shut: &BTreeMap<IfName, String>) -> Vec<Fenced> {
+        let effective = |fenced: &Fenced| match shut.contains_key(&fenced.bridge) {
+            true => fenced.closed(),
+            false => fenced.clone(),
+        };
+        self.networks.values().map(effective).collect()
+    }
+
+    /// Whether the kernel has what the records say of a bridge, and what stays shut there is.
+    pub(super) fn is_bridge_kept(
+        &self,
+        daemon: &Daemon,
+        (socket, stages): (&mut Socket, &[Stage]),
+        (bridge, now): (&IfName, &Moment),
+    ) -> Result<bool> {
+        let mut fenced = self.effective(&daemon.fence.shut());
+        fenced.retain(|it| it.bridge == *bridge);
+        Ok(fence::is_kept(socket, &fenced, now)?
+            && self.is_own_kept(daemon, (socket, stages, Some(bridge)), now)?)
+    }
+
+    /// The bridges that are to stay shut: containers on them have rules of their own, some of it was lost, and the record of
+    /// a container cannot be read. That one's port is not checked, nor is it known where it may go.
+    fn lost_unread(
+        &self,
+        daemon: &Daemon,
+        (own, now): (&[Own], &Moment),
+        socket: &mut Socket,
+    ) -> Result<BTreeMap<IfName, String>> {
+        let unread = daemon.fence.unread()?;
+        let mut shut = daemon.fence.shut();
+        for own in own {
+            let Some(why) = unread.why(&own.bridge) else { continue };
+            let place = (&own.bridge, now);
+            if !shut.contains_key(&own.bridge)
+                && !self.is_bridge_kept(daemon, (socket, &[Stage::There]), place)?
+            {
+                shut.insert(own.bridge.clone(), why.to_owned());
+            }
+        }
+        Ok(shut)
+    }
+
+    /// What was lost while no daemon ran is not opened by what the records say when they are first read.
+    pub(super) fn shut_lost_before(&mut self, daemon: &Daemon, socket: &mut Socket) {
+        let own = self.own_in(&PRESENT);
+        let lost = time::moment().and_then(|now| self.lost_unread(daemon, (&own, &now), socket));
+        match lost {
+            Ok(shut) => self.stay_shut(daemon, shut),
+            Err(error) => failed(daemon, &error),
+        }
+    }
+
+    /// Has bridges stay shut no longer of which all can be read, or no container has rules of its own.
+    fn let_read_ones_go(&mut self, daemon: &Daemon) -> Result<()> {
+        let mut shut = daemon.fence.shut();
+        if !shut.is_empty() {
+            let (unread, own) = (daemon.fence.unread()?, self.own_in(&PRESENT));
+            shut.retain(|it, _| unread.has(it) && own.iter().any(|own| own.bridge == *it));
+            self.stay_shut(daemon, shut);
+        }
+        Ok(())
+    }
+
+    /// These stay shut, and no others. Each is reported once.
+    fn stay_shut(&mut self, daemon: &Daemon, shut: BTreeMap<IfName, String>) {
+        let before = daemon.fence.shut();
+        for (bridge, why) in shut.iter().filter(|(bridge, _)| !before.contains_key(*bridge)) {
+            daemon.journal.failed(PUTTING_BACK, &staying_shut(bridge, why));
+        }
+        daemon.fence.set_shut(shut);
     }
 
     /// Has the ports of containers checked again. Returns the bridges behind which one may send in another's name.
@@ -166,4 +259,12 @@ impl Fences {
             }
         }
     }
+}
+
+/// What cannot be said counts as not so.
+fn or_false(said: Result<bool>, failures: &mut Vec<Error>) -> bool {
+    said.unwrap_or_else(|error| {
+        failures.push(error);
+        false
+    })
 }

@@ -1,12 +1,12 @@
 //! Keeps the rules that single containers have instead of their network's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::port::Record;
 use host::event::{Event, What};
 use host::time;
-use linux::filter::fence::{self, Others, Own};
-use model::{AttachmentId, Moment, Phase, Result};
+use linux::filter::fence::{self, Own};
+use model::{AttachmentId, IfName, Moment, Phase, Result};
 use netlink::Socket;
 
 use super::records::own_of;
@@ -65,21 +65,28 @@ impl Fences {
         before.as_ref() != self.own.get(id).map(|held| &held.own)
     }
 
-    /// Whether containers in these stages have the rules of their own that they should have, and no others have any.
-    /// Where a record is damaged its container may have some: those without a readable record are tolerated.
+    /// Whether containers in these stages have the rules of their own that they should have, and no others have any,
+    /// behind one bridge or all. Where a record is damaged its container may have some: those without a readable record
+    /// are tolerated there.
     pub(super) fn is_own_kept(
         &self,
         daemon: &Daemon,
-        (socket, stages): (&mut Socket, &[Stage]),
+        (socket, stages, behind): (&mut Socket, &[Stage], Option<&IfName>),
         now: &Moment,
     ) -> Result<bool> {
-        let there = self.own_in(stages);
+        let is_meant = |bridge: &IfName| behind.is_none_or(|behind| behind == bridge);
+        let mut there = effective_own(self.own_in(stages), &daemon.fence.shut());
+        there.retain(|own| is_meant(&own.bridge));
         let mut moving = vec![Stage::Coming, Stage::There, Stage::Going];
         moving.retain(|stage| !stages.contains(stage));
         let moving = self.own_in(&moving);
-        Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused), now)?
-            || daemon.fence.has_damaged()?
-                && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated), now)?)
+        if fence::is_own_kept(socket, &there, (&moving, &|it| !is_meant(it)), now)? {
+            return Ok(true);
+        }
+        let unread = daemon.fence.unread()?;
+        let may_have_others = |it: &IfName| !is_meant(it) || unread.has(it);
+        Ok(!unread.is_empty()
+            && fence::is_own_kept(socket, &there, (&moving, &may_have_others), now)?)
     }
 
     /// Makes the changed rules hold, and removes those of containers that have none any more.
@@ -138,8 +145,18 @@ impl Fences {
     }
 }
 
+/// The rules that hold now: behind bridges that stay shut nothing is allowed.
+pub(super) fn effective_own(all: Vec<Own>, shut: &BTreeMap<IfName, String>) -> Vec<Own> {
+    let effective = |own: Own| if shut.contains_key(&own.bridge) { own.shut() } else { own };
+    all.into_iter().map(effective).collect()
+}
+
 /// Makes the rules of a container hold, and ends what they do not allow, unless it learns.
 fn renew(daemon: &Daemon, socket: &mut Socket, own: &Own) -> Result<()> {
+    // What stays shut has them when that is over.
+    if daemon.fence.shut().contains_key(&own.bridge) {
+        return Ok(());
+    }
     let now = time::moment()?;
     daemon.fence.keep_own(socket, own, &now)?;
     if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(socket, own) }

@@ -12,6 +12,29 @@ use model::{
 };
 use store::{Embedded, Roots};
 
+use super::unread::Unread;
+
+/// The ports of containers behind fences.
+#[derive(Default)]
+pub(super) struct Ports {
+    pub(super) all: Vec<BoundPort>,
+    /// The bridges behind which one may be that is not among these, each with the reason.
+    pub(super) failed: Vec<(IfName, Error)>,
+}
+
+impl Ports {
+    /// Those that are to be checked behind a bridge.
+    ///
+    /// # Errors
+    /// Where there may be others.
+    pub(super) fn of(self, bridge: &IfName) -> Result<Vec<BoundPort>> {
+        match self.failed.into_iter().find(|(it, _)| it == bridge) {
+            Some((_, error)) => Err(error),
+            None => Ok(self.all),
+        }
+    }
+}
+
 /// The records, opened when they are first read.
 pub(super) struct Records {
     runtime: PathBuf,
@@ -97,45 +120,43 @@ impl Records {
         Ok(all)
     }
 
-    /// The containers that have rules of their own, or had until their end is complete. What cannot have any
-    /// has been refused before it was attached. `None` where a record is damaged: its container may have some.
+    /// The containers that have rules of their own, or had until their end is complete, and behind which bridges others
+    /// may have some. What cannot have any has been refused before it was attached.
     ///
     /// # Errors
     /// Where the records cannot be read.
-    pub(super) fn own(&mut self) -> Result<Option<Vec<Own>>> {
-        if self.has_damaged()? {
-            return Ok(None);
-        }
+    pub(super) fn own(&mut self) -> Result<(Vec<Own>, Unread)> {
+        let mut unread = self.unread()?;
         let mut all = Vec::new();
         for (_, held) in self.store()?.list(&Prefix::Attachments)? {
-            if let Record::Attachment(attachment) = held.record {
-                all.extend(own_of(&attachment)?);
+            let Record::Attachment(attachment) = held.record else { continue };
+            match (own_of(&attachment), attachment.wiring.bridge()) {
+                (Err(error), Some(bridge)) => unread.add(&bridge.name, error.to_string()),
+                (own, _) => all.extend(own?),
             }
         }
-        Ok(Some(all))
+        Ok((all, unread))
     }
 
     /// The ports of containers that have rules, or whose networks have, as long as something of their interfaces may
-    /// be there.
+    /// be there; and the bridges of which that is not known of a port.
     ///
     /// # Errors
-    /// Where the records cannot be read, or the kernel cannot be asked.
-    pub(super) fn ports(&mut self) -> Result<Vec<BoundPort>> {
-        let mut all = Vec::new();
+    /// Where the records cannot be read.
+    pub(super) fn ports(&mut self) -> Result<Ports> {
+        let mut ports = Ports::default();
         for (_, held) in self.store()?.list(&Prefix::Attachments)? {
             let Record::Attachment(attachment) = held.record else { continue };
             let is_reserved = matches!(attachment.phase, Phase::Reserved);
             if attachment.layer != Layer::Link || is_reserved {
                 continue;
             }
-            let Some(port) = BoundPort::of(&attachment)? else { continue };
-            // The container may send as long as there is the port, and the check goes after it.
-            let is_going = matches!(attachment.phase, Phase::Detaching { .. });
-            if !is_going || port.is_there()? {
-                all.push(port);
+            match (port_of(&attachment), attachment.wiring.bridge()) {
+                (Err(error), Some(bridge)) => ports.failed.push((bridge.name.clone(), error)),
+                (port, _) => ports.all.extend(port?),
             }
         }
-        Ok(all)
+        Ok(ports)
     }
 
     /// The subnets of the networks that this host routes, where it knows them.
@@ -156,12 +177,12 @@ impl Records {
         Ok(all)
     }
 
-    /// Whether a record of an attachment is damaged: which rules its container has is unknown then.
+    /// Which records of attachments are damaged: which rules their containers have is unknown then.
     ///
     /// # Errors
     /// Where the records cannot be read.
-    pub(super) fn has_damaged(&mut self) -> Result<bool> {
-        Ok(!self.store()?.damaged(Some(&Prefix::Attachments))?.is_empty())
+    pub(super) fn unread(&mut self) -> Result<Unread> {
+        Unread::of(self.store()?)
     }
 
     /// The attachment, as long as it is attached.
@@ -191,6 +212,14 @@ fn is_routed(wiring: &Wiring) -> bool {
         && wiring.link.as_ref().is_some_and(|link| link.kind.has_gateway())
 }
 
+/// The port of a container that has rules, or whose network has. The container may send as long as there is the port, and
+/// the check goes after it.
+fn port_of(attachment: &Attachment) -> Result<Option<BoundPort>> {
+    let Some(port) = BoundPort::of(attachment)? else { return Ok(None) };
+    let is_going = matches!(attachment.phase, Phase::Detaching { .. });
+    Ok(if !is_going || port.is_there()? { Some(port) } else { None })
+}
+
 /// The rules that a container has alone, as long as something of its interface may be there.
 pub(super) fn own_of(attachment: &Attachment) -> Result<Option<Own>> {
     match attachment.phase {
@@ -199,5 +228,21 @@ pub(super) fn own_of(attachment: &Attachment) -> Result<Option<Own>> {
         Phase::Attaching { .. } | Phase::Attached(_) | Phase::Detaching { .. } => {
             Own::of(attachment)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_of_one_port_shuts_no_other_bridge() {
+        let [known, unknown] = ["br0", "br1"].map(|name| name.parse::<IfName>().unwrap());
+        let ports = || Ports {
+            all: Vec::new(),
+            failed: vec![(unknown.clone(), Error::try_again("no answer"))],
+        };
+        assert!(ports().of(&known).is_ok());
+        assert!(ports().of(&unknown).unwrap_err().to_string().contains("no answer"));
     }
 }

@@ -1,10 +1,15 @@
 //! Which bridges are strict: those of strict networks, and of containers with strict rules of their own.
 
-use linux::filter::fence::{self, Fenced, StrictBy};
+use std::collections::BTreeSet;
+
+use linux::filter::fence::{self, StrictBy};
 use model::{Error, IfName, Moment, Result};
 use netlink::Socket;
 
+use super::gate::staying_shut;
+use super::heal::PUTTING_BACK;
 use super::own::{PRESENT, Stage};
+use super::records::Ports;
 use super::{Fences, failed};
 use crate::Daemon;
 
@@ -40,12 +45,12 @@ impl Fences {
     }
 
     /// Lets what fences let pass be routed out of strict networks, as far as the ports of their containers are checked.
-    /// The others are looked at again soon, and all of them where a record is damaged: its container may have rules
-    /// that the book does not say. Whether all are complete now.
+    /// The others are looked at again soon, and those of which a record is damaged: its container may have rules
+    /// that the book does not say. What fails for one keeps no other from it. Whether all are complete now.
     pub(super) fn complete(
         &mut self,
         daemon: &Daemon,
-        (all, now): (&[Fenced], &Moment),
+        (now, failures): (&Moment, &mut Vec<Error>),
         socket: &mut Socket,
     ) -> Result<bool> {
         let strict = self.strict(&PRESENT);
@@ -53,30 +58,46 @@ impl Fences {
         if !self.is_waiting {
             return Ok(true);
         }
-        if daemon.fence.has_damaged()? {
-            return Ok(false);
-        }
-        let ports = daemon.fence.ports()?;
-        let is_kept = |socket: &mut Socket| {
-            Ok(fence::is_kept(socket, all, now)?
-                && self.is_own_kept(daemon, (socket, &PRESENT), now)?)
-        };
-        let mut are_complete = true;
+        let unread = daemon.fence.unread()?;
+        let Ports { all: ports, failed } = daemon.fence.ports()?;
+        let mut waiting = BTreeSet::new();
         for bridge in &strict {
-            are_complete &= fence::complete(socket, (bridge, &ports), is_kept)?;
+            if let Some(why) = unread.why(bridge) {
+                if !self.waiting.contains(bridge) && !daemon.fence.shut().contains_key(bridge) {
+                    daemon.journal.failed(PUTTING_BACK, &staying_shut(bridge, why));
+                }
+                waiting.insert(bridge.clone());
+                continue;
+            }
+            if failed.iter().any(|(it, _)| it == bridge) {
+                waiting.insert(bridge.clone());
+                continue;
+            }
+            let is_kept = |socket: &mut Socket| {
+                self.is_bridge_kept(daemon, (socket, &PRESENT), (bridge, now))
+            };
+            let completed = fence::complete(socket, (bridge, &ports), is_kept);
+            if !matches!(completed, Ok(true)) {
+                waiting.insert(bridge.clone());
+            }
+            failures.extend(completed.err());
         }
-        self.is_waiting = !are_complete;
-        Ok(are_complete)
+        failures.extend(failed.into_iter().filter(|(it, _)| strict.contains(it)).map(|it| it.1));
+        self.is_waiting = !waiting.is_empty();
+        self.waiting = waiting;
+        Ok(!self.is_waiting)
     }
 
     /// Ends the strictness of bridges that nothing asks for any more. `there`: those that had it before the records
-    /// were read. While a record is damaged its container may ask for it.
+    /// were read. While a record of a bridge is damaged its container may ask for it.
     pub(super) fn relax(&self, daemon: &Daemon, there: Result<Vec<IfName>>, socket: &mut Socket) {
         let wanted = self.strict(&[Stage::Coming, Stage::There, Stage::Going]);
         let relaxed = there.and_then(|there| {
-            if there.iter().all(|bridge| wanted.contains(bridge)) || daemon.fence.has_damaged()? {
+            if there.iter().all(|bridge| wanted.contains(bridge)) {
                 return Ok(());
             }
+            let unread = daemon.fence.unread()?;
+            let there: Vec<IfName> = there.into_iter().filter(|it| !unread.has(it)).collect();
             fence::relax(socket, &there, &wanted)
         });
         if let Err(error) = relaxed {

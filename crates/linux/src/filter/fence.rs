@@ -29,7 +29,7 @@ pub use opened::{
     prune,
 };
 pub use own::{
-    Others, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own,
+    MayHaveOthers, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own,
     keep_own_checked, own_sources, prune_own, shut_lost,
 };
 pub use rules::{LOG_GROUP, NAMES_PORT};
@@ -78,6 +78,13 @@ impl Fenced {
     /// Whether an address is one of the network's.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.gateways.iter().any(|net| net.contains(&address))
+    }
+
+    /// The same network while nothing is allowed.
+    #[must_use]
+    pub fn closed(&self) -> Self {
+        let fence = Fence { strict: self.fence.strict, ..Fence::default() };
+        Self { fence, ..self.clone() }
     }
 
     /// Whether the rules of one of these names allow what it opened.
@@ -138,8 +145,7 @@ pub fn close(socket: &mut Socket, fenced: &Fenced) -> Result<bool> {
     if !nft::find(socket, TABLE, &[(FENCED.name, &mark)])?.is_empty() {
         return Ok(false);
     }
-    let fence = Fence { strict: fenced.fence.strict, ..Fence::default() };
-    keep(socket, &Fenced { fence, ..fenced.clone() }, None).map(|()| true)
+    keep(socket, &fenced.closed(), None).map(|()| true)
 }
 
 /// Makes the fence what it should be: the chains, and the elements of this bridge. `now` says for how long

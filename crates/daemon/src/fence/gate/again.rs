@@ -1,6 +1,6 @@
 //! Puts back what others have changed in the packet filter.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use linux::filter::fence::{self, BoundPort, InSet, Opening, Own};
@@ -9,6 +9,7 @@ use netlink::{Socket, nft};
 
 use super::{ATTEMPTS, FenceGate, attempts, locked};
 use crate::fence::memory::Memory;
+use crate::fence::records::Ports;
 
 /// An element may stay so much longer than memory says: it is read at another moment.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -115,7 +116,7 @@ impl FenceGate {
     /// addresses only. Returns the bridges with ports that could not be, each with the reason.
     pub(in crate::fence) fn bind(&self, socket: &mut Socket) -> Result<Vec<(IfName, Error)>> {
         let mut checked = locked(&self.checked);
-        let ports = locked(&self.records).ports()?;
+        let Ports { all: ports, failed: mut unbound } = locked(&self.records).ports()?;
         let bridges: BTreeSet<&IfName> = ports.iter().map(BoundPort::bridge).collect();
         let mut check = |bridge: &IfName| {
             checked.check(socket, bridge, &ports)?;
@@ -127,24 +128,35 @@ impl FenceGate {
             }
         };
         let failed = bridges.into_iter().filter_map(|it| Some((it.clone(), check(it).err()?)));
-        Ok(failed.collect())
+        unbound.extend(failed);
+        Ok(unbound)
     }
 
     /// The ports of containers behind fences.
-    pub(in crate::fence) fn ports(&self) -> Result<Vec<BoundPort>> {
+    pub(in crate::fence) fn ports(&self) -> Result<Ports> {
         locked(&self.records).ports()
     }
 
+    /// The bridges that stay shut until a record can be read again, and which.
+    pub(in crate::fence) fn shut(&self) -> BTreeMap<IfName, String> {
+        locked(&self.shut).clone()
+    }
+
+    /// These stay shut from now on, and no others.
+    pub(in crate::fence) fn set_shut(&self, shut: BTreeMap<IfName, String>) {
+        *locked(&self.shut) = shut;
+    }
+
     /// Removes the own rules of containers that have none by now, as the records say. Records come before the
-    /// ruleset: what is there at a generation has a record that is read after it. While one is damaged nothing is
-    /// removed: it would open that container.
+    /// ruleset: what is there at a generation has a record that is read after it. Behind a bridge where one is damaged
+    /// nothing is removed: it would open that container.
     pub(in crate::fence) fn forget_other_own(&self, socket: &mut Socket) -> Result<()> {
         // Nothing is opened meanwhile.
         let _memory = self.memory();
         for _ in 0..ATTEMPTS {
             let generation = nft::generation(socket)?;
-            let Some(all) = locked(&self.records).own()? else { return Ok(()) };
-            if fence::forget_other_own(socket, generation, &all)? {
+            let (all, unread) = locked(&self.records).own()?;
+            if fence::forget_other_own(socket, generation, (&all, &|it| unread.has(it)))? {
                 return Ok(());
             }
         }

@@ -109,7 +109,8 @@ impl Own {
     }
 
     /// The same container while its neighbours may send in its name: nothing is allowed.
-    fn shut(&self) -> Self {
+    #[must_use]
+    pub fn shut(&self) -> Self {
         let fence = Fence { strict: self.fence.strict, ..Fence::default() };
         Self { fence, near: Vec::new(), ..self.clone() }
     }
@@ -274,14 +275,8 @@ fn learn_for(transaction: &mut Transaction, own: &Own, remaining: Duration) {
     }
 }
 
-/// Whether containers that are not known may have rules of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
-    /// They may not.
-    Refused,
-    /// They may: a record cannot be read.
-    Tolerated,
-}
+/// Behind which bridges containers that are not known may have rules of their own: a record cannot be read.
+pub type MayHaveOthers<'a> = &'a dyn Fn(&IfName) -> bool;
 
 /// Whether the containers with rules of their own are these, and have these rules. Of `moving` ones, which
 /// come or go just now, it does not matter what is there.
@@ -291,7 +286,7 @@ pub enum Others {
 pub fn is_own_kept(
     socket: &mut Socket,
     all: &[Own],
-    (moving, others): (&[Own], Others),
+    (moving, may_have_others): (&[Own], MayHaveOthers<'_>),
     now: &Moment,
 ) -> Result<bool> {
     if !all.is_empty() && rules::ruleset().verify(socket).is_err() {
@@ -301,10 +296,10 @@ pub fn is_own_kept(
     let has = |all: &[Own], (bridge, source): &(IfName, IpAddr)| {
         all.iter().any(|own| own.bridge == *bridge && own.sources.contains(source))
     };
-    let is_compared = |key: Option<(IfName, IpAddr)>| match (key, others) {
-        (Some(held), Others::Refused) => !has(moving, &held),
-        (Some(held), Others::Tolerated) => has(all, &held),
-        (None, _) => true,
+    let is_compared = |key: Option<(IfName, IpAddr)>| match key {
+        Some(held) if may_have_others(&held.0) => has(all, &held),
+        Some(held) => !has(moving, &held),
+        None => true,
     };
     let mut there = Vec::new();
     for set in OWN {
@@ -377,14 +372,19 @@ pub fn forget_own(socket: &mut Socket, bridge: &IfName, sources: &[IpAddr]) -> R
     })
 }
 
-/// Removes those of all containers that are not among these. `false` where the ruleset is no longer what it
-/// was at this generation.
+/// Removes those of all containers that are not among these, but behind the bridges that may have others. `false` where
+/// the ruleset is no longer what it was at this generation.
 ///
 /// # Errors
 /// As [`forget_own`].
-pub fn forget_other_own(socket: &mut Socket, generation: u32, all: &[Own]) -> Result<bool> {
+pub fn forget_other_own(
+    socket: &mut Socket,
+    generation: u32,
+    (all, may_have_others): (&[Own], MayHaveOthers<'_>),
+) -> Result<bool> {
     remove(socket, generation, &|(bridge, source)| {
-        !all.iter().any(|own| own.bridge == *bridge && own.sources.contains(source))
+        let is_known = |own: &Own| own.bridge == *bridge && own.sources.contains(source);
+        !may_have_others(bridge) && !all.iter().any(is_known)
     })
 }
 

@@ -230,19 +230,23 @@ pub(super) fn has_bound_port(socket: &mut Socket, own: &Own) -> Result<bool> {
     }
 }
 
-/// Ends the strictness of bridges that had it (`there`), of which neither a network nor a container asks for it.
+/// Ends the strictness of bridges that had it (`there`), of which neither a network nor a container asks for it. What
+/// fails for one keeps no other.
 ///
 /// # Errors
-/// Where the rules of routing or of the packet filter cannot be changed.
+/// Where the rules of routing or of the packet filter cannot be changed: the first.
 pub fn relax(socket: &mut Socket, there: &[IfName], wanted: &[IfName]) -> Result<()> {
-    for bridge in there.iter().filter(|bridge| !wanted.contains(bridge)) {
-        forget(bridge)?;
-        if is_marked(socket, bridge)? {
-            let mut transaction = Transaction::new();
-            let about = format!("ending the strictness of bridge {bridge} ({TABLE})");
-            transaction.delete_element(TABLE, STRICT.name, &element(bridge), about);
-            transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
-        }
+    let others = there.iter().filter(|bridge| !wanted.contains(bridge));
+    others.map(|bridge| relax_one(socket, bridge)).fold(Ok(()), Result::and)
+}
+
+fn relax_one(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    forget(bridge)?;
+    if is_marked(socket, bridge)? {
+        let mut transaction = Transaction::new();
+        let about = format!("ending the strictness of bridge {bridge} ({TABLE})");
+        transaction.delete_element(TABLE, STRICT.name, &element(bridge), about);
+        transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
     }
     Ok(())
 }

@@ -1,0 +1,53 @@
+//! A record that cannot be read concerns the containers on its own bridge, and no others.
+
+use tests::Serve;
+
+use crate::bed::{Bed, SPOKE, until};
+
+const OWN: &str = "--egress 203.0.113.20:5432";
+const ITS: &[(&str, &str)] = &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.99 443", "shut")];
+const SHUT: &[(&str, &str)] =
+    &[("tcp 203.0.113.20 5432", "shut"), ("tcp 203.0.113.99 443", "shut")];
+/// The record of one of two neighbours with rules of their own.
+const RECORD: &str = "$(ls -d /run/spoke/*/attachments/open/*lost*)";
+
+/// The port of that container is not checked, by which it could use the rules of its neighbour.
+#[test]
+fn a_damaged_record_keeps_its_neighbours_shut_after_a_flush() {
+    let mut bed = Bed::new(&["beside", "lost", "apart", "strict"]);
+    bed.spoke("network create --names --subnet 10.81.5.0/24 open");
+    bed.spoke("network create --names --subnet 10.81.6.0/24 other");
+    bed.spoke(
+        "network create --egress 203.0.113.20:5432 --egress-strict --subnet 10.81.7.0/24 strict",
+    );
+    for (network, name) in [("open", "beside"), ("open", "lost"), ("other", "apart")] {
+        bed.spoke(&format!("network connect {OWN} {network} {name}"));
+    }
+    bed.spoke("network connect strict strict");
+    let all = |bed: &Bed, names: &[&str], table| names.iter().for_each(|it| bed.all(it, table));
+    all(&bed, &["beside", "lost", "apart", "strict"], ITS);
+    bed.world.sh(&format!("cp {RECORD} /kept; : >{RECORD}"));
+    let reported = |count: u32| {
+        let told =
+            format!("{SPOKE} events | grep -c 'behind bridge sp-open stays shut: record .*lost'");
+        format!("[ \\$({told}) = {count} ]")
+    };
+    // While it is running, and where it begins after the loss.
+    for count in 1..=2 {
+        bed.world.sh("nft flush ruleset");
+        if count == 2 {
+            bed.serve.take().expect("it runs").kill();
+            bed.world.sh("nft flush ruleset");
+            bed.serve = Some(Serve::start(&bed.world, &[]));
+        }
+        until(&bed.world, "nft list set inet spoke_fence own_allowed4 | grep -q 203.0.113.20");
+        until(&bed.world, "nft list set inet spoke_fence strict | grep -q sp-strict");
+        until(&bed.world, &reported(count));
+        all(&bed, &["apart", "strict"], ITS);
+        all(&bed, &["beside"], SHUT);
+    }
+    // When it can be read again.
+    bed.world.sh(&format!("cat /kept >{RECORD}"));
+    until(&bed.world, "nft list set inet spoke_fence own_allowed4 | grep -q sp-open");
+    all(&bed, &["beside", "lost", "apart", "strict"], ITS);
+}
