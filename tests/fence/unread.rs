@@ -47,7 +47,8 @@ fn a_damaged_record_keeps_its_neighbours_shut_after_a_flush() {
         all(&bed, &["beside"], SHUT);
     }
     // When it can be read again. Records are moved into place.
-    bed.world.sh(&format!("at={RECORD}; cp /kept $(dirname $at)/.kept; mv $(dirname $at)/.kept $at"));
+    bed.world
+        .sh(&format!("at={RECORD}; cp /kept $(dirname $at)/.kept; mv $(dirname $at)/.kept $at"));
     for address in ["10.81.5.2", "10.81.5.3"] {
         until(
             &bed.world,

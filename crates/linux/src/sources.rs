@@ -17,10 +17,8 @@ use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Link, Links, Outcome, Socket};
 
 use crate::filter::fence;
+use crate::plan::port::{BY_BRIDGE, is_filtered};
 use crate::way::{self, Sources};
-
-/// What ports have switched: frames to `01:80:c2:00:00:00` to `0f` but `01`.
-pub(crate) const BY_BRIDGE: u16 = 0xfffd;
 
 /// What makes a bridge strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +74,6 @@ fn settle_with(bridge: &IfName, strict: StrictBy, ports: Ports) -> Result<()> {
         wanted if before.as_ref() == Some(&wanted) => Ok(()),
         wanted => filter(&mut socket, &link, &wanted),
     }
-}
-
-/// Whether the bridge of a network needs it by what the network's record says.
-pub(crate) fn is_filtered(wiring: &Wiring) -> bool {
-    wiring.fence.as_ref().is_some_and(|fence| fence.strict) || wiring.via.is_some()
 }
 
 /// The same of the bridge that a network or an attachment has just made, if it may need one.

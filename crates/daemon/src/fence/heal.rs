@@ -154,7 +154,7 @@ impl Fences {
             failures.extend(fence::close(socket, fenced).err());
         }
         let unbound = self.bind(daemon, socket, failures);
-        // Of what stays shut nobody can use anything.
+        // What stays shut is of no use to a neighbour.
         let may_hold = |bridge: &IfName| shut.contains_key(bridge) || !unbound.contains(bridge);
         for fenced in mixed.into_iter().filter(|it| may_hold(&it.bridge)) {
             failures.extend(fence::keep(socket, &fenced, Some(now)).err());
@@ -261,9 +261,9 @@ impl Fences {
     }
 }
 
-/// What cannot be said counts as not so.
-fn or_false(said: Result<bool>, failures: &mut Vec<Error>) -> bool {
-    said.unwrap_or_else(|error| {
+/// What the kernel does not answer counts as not so.
+fn or_false(answer: Result<bool>, failures: &mut Vec<Error>) -> bool {
+    answer.unwrap_or_else(|error| {
         failures.push(error);
         false
     })

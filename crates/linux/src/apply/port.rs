@@ -8,8 +8,8 @@ use netlink::{At, Change, Errno, Link, Monitor, NewAddress, Peer, Stop};
 
 use super::Hands;
 use crate::identity::VLAN_GATEWAY;
+use crate::plan::port::BY_BRIDGE;
 use crate::plan::{Port, VlanGateway};
-use crate::sources::BY_BRIDGE;
 
 /// How long duplicate address detection of an interface may take, as with the reference plugin.
 const SETTLING: Duration = Duration::from_secs(5);

@@ -7,7 +7,6 @@ use model::{
 
 use super::{BridgeFacts, Facts, PeerPlacement, Plan, Step, Veth, port};
 use crate::identity::{Identity, bridge_mac};
-use crate::sources;
 
 /// Where the container's interface stands in the result: after the bridge and the host's end.
 const CONTAINER: usize = 2;
@@ -42,7 +41,7 @@ pub(super) fn plan(
         let held: Vec<IpNet> = led.iter().map(|held| held.address).collect();
         host.extend(super::forwarding(&held));
     }
-    let filtered = sources::is_filtered(&attachment.wiring);
+    let filtered = port::is_filtered(&attachment.wiring);
     let port = port::steps(&veth.host, &bridge.port, filtered);
     match &bridge.port.tap {
         Some(tap) => host.extend(super::guest::steps(attachment, bridge, tap, &veth, facts)),

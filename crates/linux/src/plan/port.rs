@@ -3,7 +3,7 @@
 
 use model::{
     Bridge, BridgePort, Error, Family, Gateway, IfName, InterfaceAddress, IpNet, Link, Mac, Mtu,
-    Result, VlanId, Vlans,
+    Result, VlanId, Vlans, Wiring,
 };
 use sha2::{Digest, Sha256};
 
@@ -96,6 +96,14 @@ pub(super) fn holder<'a>(bridge: &Bridge, facts: &'a Facts) -> Option<&'a Bridge
         Some(_) => facts.gateway.as_ref(),
         None => facts.bridge.as_ref(),
     }
+}
+
+/// Which frames the ports of a filtered bridge have switched: those to `01:80:c2:00:00:00` to `0f` but `01`.
+pub(crate) const BY_BRIDGE: u16 = 0xfffd;
+
+/// Whether what a bridge passes up to this host is filtered, by what the network's record says (`sources.rs`).
+pub(crate) fn is_filtered(wiring: &Wiring) -> bool {
+    wiring.fence.as_ref().is_some_and(|fence| fence.strict) || wiring.via.is_some()
 }
 
 /// The settings of the container's port, once there is one.
