@@ -63,7 +63,7 @@ pub(crate) fn differences(row: &Row, reference: &Plugins, subject: &Plugins) -> 
             } else if !(subject.are_ours()
                 && (code_is_better(row, &line)
                     || is_guard(&line)
-                    || is_of_unknown(&line)
+                    || is_of_unknown(row, &line)
                     || EVERYWHERE.iter().any(|e| fits(&e))))
             {
                 lines.push(line);
@@ -116,11 +116,13 @@ fn is_guard(line: &str) -> bool {
     line.contains(": + host nft table inet spoke") && !line.contains("elements")
 }
 
-/// What is of no connection leaves with the container's own address by the reference's rules: docs/cni.md.
-fn is_of_unknown(line: &str) -> bool {
+/// What is of no connection leaves with the container's own address by the reference's rules: docs/cni.md. Nothing of
+/// that is left after the last step.
+fn is_of_unknown(row: &Row, line: &str) -> bool {
+    let step = line.split(' ').next().and_then(|number| number.parse::<usize>().ok());
     line.contains(": + host ip")
         && line.ends_with("--ctstate INVALID -j DROP")
-        && !line.contains(" Del")
+        && step.is_some_and(|step| step < row.steps.len())
 }
 
 /// Where the reference says only 999, the table says our code.

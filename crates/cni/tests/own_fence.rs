@@ -55,7 +55,6 @@ fn null_opens_nothing() {
         (json!({"egressStrict": null}), "\"egressStrict\" is null"),
         (json!({"via": null}), "\"via\" is null"),
         (json!({"ingressPolicy": null}), "\"ingressPolicy\" is null"),
-        (json!({"ingressPolicy": ""}), "\"ingressPolicy\" is \"\", but the value is empty"),
         (json!({"networks": null}), "\"networks\" is null"),
         (json!({"args": {"cni": {"egress": null}}}), "\"args.cni.egress\" is null"),
         (json!({"args": {"cni": {"egressStrict": null}}}), "\"args.cni.egressStrict\" is null"),
@@ -68,8 +67,13 @@ fn null_opens_nothing() {
     let rig = Rig::new();
     let (_, said) = rig.refused(Plugin::Spoke, "", &config(json!({"networks": [front]})));
     assert!(said.contains("\"networks[0].egress\" is null"), "{said}");
+    let empty = json!({"ingressPolicy": ""});
+    let said = refused(&empty);
+    assert!(said.contains("\"ingressPolicy\" is \"\", but the value is empty"), "{said}");
     // A container that is there goes all the same.
-    rig.add(Plugin::Spoke, "c1", &described(&json!({})));
-    rig.command("DEL", Plugin::Spoke, "c1", &described(&json!({"egress": null})));
+    for fields in [json!({"egress": null}), empty] {
+        rig.add(Plugin::Spoke, "c1", &described(&json!({})));
+        rig.command("DEL", Plugin::Spoke, "c1", &described(&fields));
+    }
     assert!(rig.engine(|engine| engine.records.attachments().unwrap().is_empty()));
 }
