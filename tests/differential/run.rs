@@ -117,12 +117,13 @@ fn is_guard(line: &str) -> bool {
 }
 
 /// What is of no connection leaves with the container's own address by the reference's rules: docs/cni.md. Nothing of
-/// that is left after the last step.
+/// that is left after the last step, unless another container is.
 fn is_of_unknown(row: &Row, line: &str) -> bool {
+    let has_other = row.steps.iter().any(|step| matches!(step, Step::AddOther(_)));
     let step = line.split(' ').next().and_then(|number| number.parse::<usize>().ok());
     line.contains(": + host ip")
         && line.ends_with("--ctstate INVALID -j DROP")
-        && step.is_some_and(|step| step < row.steps.len())
+        && (has_other || step.is_some_and(|step| step < row.steps.len()))
 }
 
 /// Where the reference says only 999, the table says our code.
