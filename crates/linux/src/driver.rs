@@ -474,9 +474,13 @@ impl Linux {
 impl Drop for Linux {
     fn drop(&mut self) {
         let socket = self.policy.take_socket().filter(|_| self.life == Life::Short);
-        if socket.is_some() && process::orphans_are_reaped() {
-            // Without a child the process closes it itself, and waits.
-            let _ = netlink::reap(&[], socket);
+        match socket {
+            Some(socket) if process::orphans_are_reaped() => {
+                // Without a child the process closes it itself, and waits.
+                let _ = netlink::reap(&[], Some(socket));
+            }
+            Some(socket) => netlink::close_at_end(socket),
+            None => {}
         }
         let announced = self.announced.get_mut();
         if announced.is_empty() {

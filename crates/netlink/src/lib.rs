@@ -58,7 +58,7 @@ pub use netns::Netns;
 pub use outcome::{Failure, Outcome, reason};
 pub use packet_log::{Logged, PacketLog};
 pub use parameters::Parameters;
-pub use reap::{Reaper, delete_links, reap};
+pub use reap::{Reaper, close_at_end, delete_links, reap};
 pub use removal::{remove_tree, remove_tree_at};
 pub use route::{Existing, Route, Routes};
 pub use rule::{Led, Rule, Then, Unmarked, WayRule};

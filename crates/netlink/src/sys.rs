@@ -2,6 +2,7 @@
 
 pub(crate) mod capture;
 mod mark;
+pub(crate) mod ring;
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
