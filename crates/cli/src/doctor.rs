@@ -1,6 +1,7 @@
 //! `spoke doctor`: what is wrong with this host for containers, and the command that repairs it.
 
 mod cluster;
+mod daemon;
 mod filter;
 mod host;
 mod kernel;
@@ -48,6 +49,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     checks.extend(host::stores(host_context));
     let (networks, attachments) = book(host_context, &mut checks).unwrap_or_default();
     let networks = titles(host_context).entitled(networks);
+    checks.extend(daemon::check(host_context, &networks));
     checks.extend(super::via::checks(&networks, &attachments));
     checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
     checks.extend(ports::checks(host_context, &attachments));

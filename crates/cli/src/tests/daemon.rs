@@ -230,3 +230,24 @@ fn serve_runs_the_daemon() {
     let host = Fixture::new();
     assert_eq!(host.spoke("serve"), "");
 }
+
+/// A killed daemon leaves a socket at which nothing listens: Docker waits at it.
+#[test]
+fn doctor_says_that_no_daemon_answers_docker() {
+    let host = Fixture::new();
+    let (name, wiring) = ("front".parse().unwrap(), model::Wiring::default());
+    let network = Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
+    host.engine().networks.create(&network).unwrap();
+    let said = || host.try_spoke(&["doctor"]).1;
+    assert!(!said().contains("spoke serve"), "{}", said());
+    let socket = host.path("run/docker/plugins/spoke.sock");
+    std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(!said().contains("spoke serve"), "{}", said());
+    drop(listener);
+    let text = said();
+    assert!(
+        text.contains("FAIL  `spoke serve` does not run") && text.contains("network front "),
+        "{text}"
+    );
+}
