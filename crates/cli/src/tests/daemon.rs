@@ -236,7 +236,8 @@ fn serve_runs_the_daemon() {
 fn doctor_says_that_no_daemon_answers_docker() {
     let host = Fixture::new();
     let (name, wiring) = ("front".parse().unwrap(), model::Wiring::default());
-    let network = Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
+    let network =
+        Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
     host.engine().networks.create(&network).unwrap();
     let said = || host.try_spoke(&["doctor"]).1;
     assert!(!said().contains("spoke serve"), "{}", said());
