@@ -219,7 +219,7 @@ fn what_an_id_keeps_goes_over_to_the_name() {
         let (first, second) = ("a1".repeat(32), "b2".repeat(32));
         let web = come(&first);
         engine.attachments.set_egress(&web, Some(&Fence::default())).unwrap();
-        assert_eq!(kept(), [first.clone()]);
+        assert_eq!(kept(), std::slice::from_ref(&first));
         engine.repair.reconcile(Mode::Mend).unwrap();
         assert_eq!(kept(), [first], "it is there");
         engine.attachments.set_owner(&web, &"web".parse().unwrap()).unwrap();
