@@ -79,6 +79,43 @@ fn the_records_of_others_are_not_read() {
     assert_eq!(damaged.len(), 1, "it is still there, and reported");
 }
 
+/// One with thousands of ports, whose outline is longer than a number of 16 bits says.
+#[test]
+fn a_long_outline_is_not_read_again() {
+    let directory = on_tmpfs();
+    let store = embedded(directory.path(), BOOT);
+    let engine::port::Record::Attachment(mut long) = called("n", "long", (Some("long"), None)) else {
+        panic!("another record")
+    };
+    let ports = (1..=2000).map(|port| format!("{port}:{port}").parse().unwrap()).collect();
+    long.wiring.publish = Some(model::Publish { ports, ..model::Publish::default() });
+    let outline = model::AttachmentOutline::of(&long);
+    let size = serde_json::to_string(&outline).unwrap().len();
+    assert!(size > usize::from(u16::MAX), "{size}");
+    done(&store, Txn::new().put(attachment_key("n", "long"), engine::port::Record::Attachment(long)));
+    fill(&store);
+    has_outlines(&store);
+    spoil(directory.path(), "long");
+    let outlines = store.attachment_outlines().unwrap();
+    assert!(outlines.contains(&outline), "it is known without its record");
+}
+
+/// Who only reads waits for no other process: it has its answer, and leaves the file for another search.
+#[test]
+fn a_search_waits_for_no_lock() {
+    let directory = on_tmpfs();
+    let store = embedded(directory.path(), BOOT);
+    fill(&store);
+    let lock = fs::File::open(boot(directory.path()).join("lock")).unwrap();
+    lock.lock().unwrap();
+    let outlines = store.attachment_outlines().unwrap();
+    assert_eq!(outlines.len(), MANY);
+    assert!(!boot(directory.path()).join("called").exists());
+    drop(lock);
+    has_outlines(&store);
+    assert!(boot(directory.path()).join("called").exists());
+}
+
 #[test]
 fn few_records_are_read_each_time() {
     let directory = on_tmpfs();
@@ -120,7 +157,7 @@ fn a_damaged_file_of_names_is_as_good_as_none() {
     let whole = fs::read(&path).unwrap();
     let mut torn = whole.clone();
     torn[whole.len() / 2..].fill(0xff);
-    for bytes in [&[][..], b"called_1", &whole[..whole.len() / 2], &torn, &whole[1..]] {
+    for bytes in [&[][..], b"called_2", &whole[..whole.len() / 2], &torn, &whole[1..]] {
         fs::write(&path, bytes).unwrap();
         assert_eq!(found(&store, "web-7"), ["c07"]);
         assert_eq!(found(&store, "web-33"), ["c33"]);

@@ -80,13 +80,29 @@ fn an_echo_is_let_through_alone() {
     }
     assert_eq!(
         of(0, Author::Ufw),
-        "add this line to /etc/ufw/before.rules, before COMMIT: -A ufw-before-forward -p icmp -s 192.0.2.2 \
-         -d 10.70.1.2 -j ACCEPT; ufw reload"
+        "sed -i '/^\\*filter/,/^COMMIT/s|^COMMIT|-A ufw-before-forward -p icmp -s 192.0.2.2 -d 10.70.1.2 \
+         -j ACCEPT\\nCOMMIT|' /etc/ufw/before.rules && ufw reload"
     );
     assert_eq!(
         of(1, Author::Ufw),
-        "add this line to /etc/ufw/before6.rules, before COMMIT: -A ufw6-before-forward -p ipv6-icmp \
-         -s 2001:db8:1::2 -d fd70:1::2 -j ACCEPT; ufw reload"
+        "sed -i '/^\\*filter/,/^COMMIT/s|^COMMIT|-A ufw6-before-forward -p ipv6-icmp -s 2001:db8:1::2 \
+         -d fd70:1::2 -j ACCEPT\\nCOMMIT|' /etc/ufw/before6.rules && ufw reload"
+    );
+}
+
+/// The command writes the rule as the last one of the table of filters, where `ufw` has other tables in the file.
+#[test]
+fn the_rule_is_written_into_the_table_of_filters() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, "*nat\n-A POSTROUTING -j ACCEPT\nCOMMIT\n*filter\n-A x -j DROP\nCOMMIT\n").unwrap();
+    let fix = named(&packet(0, Carried::Echo), Author::Ufw);
+    let script = fix.strip_suffix(" && ufw reload").unwrap();
+    let script = script.replace("/etc/ufw/before.rules", &file.path().display().to_string());
+    assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+    let rule = "-A ufw-before-forward -p icmp -s 192.0.2.2 -d 10.70.1.2 -j ACCEPT";
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        format!("*nat\n-A POSTROUTING -j ACCEPT\nCOMMIT\n*filter\n-A x -j DROP\n{rule}\nCOMMIT\n")
     );
 }
 

@@ -278,6 +278,11 @@ fn ufw_is_loaded_where_its_rules_judge() {
         space
             .run(&format!("{program} -N ufw-before-input; {program} -A INPUT -j ufw-before-input"));
         assert!(is_loaded(), "{program}");
+        // The chains stay, and nothing leads to them.
+        space.run(&format!("{program} -F"));
+        assert!(!is_loaded(), "{program}");
+        space.run(&format!("{program} -A INPUT -j ufw-before-input"));
+        assert!(is_loaded(), "{program}");
         space.run(flush);
         assert!(!is_loaded(), "{program}");
     }
