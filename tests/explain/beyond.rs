@@ -15,7 +15,8 @@ const IN_BY_UP1: &str = "timeout TIME ip netns exec far bash -c '</dev/tcp/192.0
 const HOST_BY_UP1: &str = "timeout TIME ip netns exec far bash -c '</dev/tcp/192.0.3.1/7070'";
 
 /// Networks without masquerading: one that others reach by a route through this host, and one that they do not.
-const ROUTED: &str = "/opt/cni/bin/spoke network create --no-masquerade --direct --subnet 10.70.5.0/24 open
+const ROUTED: &str =
+    "/opt/cni/bin/spoke network create --no-masquerade --direct --subnet 10.70.5.0/24 open
     /opt/cni/bin/spoke network create --no-masquerade --subnet 10.70.6.0/24 plain
     for name in r p; do ip netns add $name; done
     /opt/cni/bin/spoke network connect --ip 10.70.5.2 open r

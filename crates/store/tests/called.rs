@@ -84,7 +84,8 @@ fn the_records_of_others_are_not_read() {
 fn a_long_outline_is_not_read_again() {
     let directory = on_tmpfs();
     let store = embedded(directory.path(), BOOT);
-    let engine::port::Record::Attachment(mut long) = called("n", "long", (Some("long"), None)) else {
+    let engine::port::Record::Attachment(mut long) = called("n", "long", (Some("long"), None))
+    else {
         panic!("another record")
     };
     let ports = (1..=2000).map(|port| format!("{port}:{port}").parse().unwrap()).collect();
@@ -92,7 +93,10 @@ fn a_long_outline_is_not_read_again() {
     let outline = model::AttachmentOutline::of(&long);
     let size = serde_json::to_string(&outline).unwrap().len();
     assert!(size > usize::from(u16::MAX), "{size}");
-    done(&store, Txn::new().put(attachment_key("n", "long"), engine::port::Record::Attachment(long)));
+    done(
+        &store,
+        Txn::new().put(attachment_key("n", "long"), engine::port::Record::Attachment(long)),
+    );
     fill(&store);
     has_outlines(&store);
     spoil(directory.path(), "long");

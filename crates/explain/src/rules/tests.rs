@@ -172,11 +172,9 @@ fn what_is_not_understood_matters_only_where_it_decides() {
 
 #[test]
 fn authors_are_known_by_names() {
-    let all = Rules::new(
-        vec![chain("FORWARD", Some(true)), chain("DOCKER-FORWARD", None)],
-        Vec::new(),
-        Vec::new(),
-    );
+    let chains = || vec![chain("FORWARD", Some(true)), chain("DOCKER-FORWARD", None)];
+    let jump = vec![decide(Decision::Jump("DOCKER-FORWARD".to_owned()))];
+    let all = Rules::new(chains(), rules("FORWARD", vec![jump]), Vec::new());
     let place = |chain: &str, rule| RuleLocation {
         filter: Filter::Nftables,
         family: 1,
@@ -189,6 +187,9 @@ fn authors_are_known_by_names() {
         unclear: None,
     };
     assert_eq!(author(&all, &place("FORWARD", None)), Author::Docker);
+    // A chain to which nothing leads is what a flush has left.
+    let flushed = Rules::new(chains(), Vec::new(), Vec::new());
+    assert_eq!(author(&flushed, &place("FORWARD", None)), Author::Operator);
     assert_eq!(author(&all, &place("FORWARD", Some(1))), Author::Operator);
     assert_eq!(author(&all, &place("DOCKER-USER", Some(1))), Author::Operator);
     assert_eq!(author(&all, &place("ufw-user-forward", Some(1))), Author::Ufw);

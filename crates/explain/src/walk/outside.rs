@@ -8,7 +8,7 @@ use netlink::{Link, Routed, Way};
 
 use super::{Arrived, End, Hop, Walked, Walker};
 use crate::packet::{Device, Packet};
-use crate::port::{Space, Which};
+use crate::port::Space;
 use crate::rules::Author;
 
 /// The value of `rp_filter` with which a packet has to come by the link by which the answer leaves (RFC 3704).

@@ -94,7 +94,11 @@ fn an_echo_is_let_through_alone() {
 #[test]
 fn the_rule_is_written_into_the_table_of_filters() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, "*nat\n-A POSTROUTING -j ACCEPT\nCOMMIT\n*filter\n-A x -j DROP\nCOMMIT\n").unwrap();
+    std::fs::write(
+        &file,
+        "*nat\n-A POSTROUTING -j ACCEPT\nCOMMIT\n*filter\n-A x -j DROP\nCOMMIT\n",
+    )
+    .unwrap();
     let fix = named(&packet(0, Carried::Echo), Author::Ufw);
     let script = fix.strip_suffix(" && ufw reload").unwrap();
     let script = script.replace("/etc/ufw/before.rules", &file.path().display().to_string());
