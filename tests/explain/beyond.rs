@@ -79,7 +79,7 @@ const FAULTS: &[Fault] = &[
         undo: "ip -n far route del 10.70.6.0/24",
         tries: "timeout TIME ip netns exec far bash -c '</dev/tcp/10.70.6.2/80'",
         hop: "published",
-        says: "spoke port add namespace:p 80:80",
+        says: "spoke port add spoke:p 80:80",
     },
 ];
 

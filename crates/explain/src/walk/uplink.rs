@@ -6,6 +6,7 @@ use model::{Family, IpNet};
 use netlink::sysctl::Parameter;
 use netlink::{Link, Routed, Way};
 
+use super::begin::far;
 use super::{Arrived, Elsewhere, End, Hop, Status, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::Space;
@@ -70,20 +71,42 @@ impl Walker<'_> {
             return Err(self.leaves(&there, out, packet.destination));
         }
         let next = gateway.unwrap_or(packet.destination);
-        let is_container =
-            out.kind.as_deref() == Some("bridge") || out.kind.as_deref() == Some("veth");
-        if is_container && !packet.is_reply && gateway.is_none() {
+        self.is_there_beyond(out, next)?;
+        if !packet.is_reply && gateway.is_none() && self.is_of_containers(out, packet)? {
             let what =
                 format!("{next} is behind {}; the book has no container of that address", out.name);
             return Err(self.unknown("neighbour", what));
         }
         self.is_hidden(out, packet)?;
-        self.is_there_beyond(out, next)?;
         if !packet.is_reply {
             self.left = Some(out.index);
         }
         self.ok("uplink", format!("it leaves by {}, to {next}", out.name));
         Ok(Arrived::Beyond)
+    }
+
+    /// Whether containers are behind a link, and no other hosts: they are behind a bridge only where the default route
+    /// leads out of it.
+    fn is_of_containers(&mut self, out: &Link, packet: &Packet) -> Walked<bool> {
+        Ok(match out.kind.as_deref() {
+            Some("bridge") => {
+                let far = Routed::new(far(packet.family()));
+                let way = self.ask(|kernel| kernel.way(Space::HOST, &far))?;
+                !matches!(way, Way::Out { link, .. } if link == out.index)
+            }
+            // A container's pair has a single address at this end, or none.
+            Some("veth") => {
+                let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
+                let is_segment = |it: &netlink::Address| {
+                    let alone = model::host_net(it.address.addr()).prefix_len();
+                    it.link == out.index
+                        && it.address.prefix_len() < alone
+                        && it.address.contains(&packet.destination)
+                };
+                out.group != 0 || !all.iter().any(is_segment)
+            }
+            _ => false,
+        })
     }
 
     /// That a next hop on the link answers who has its address, as far as the kernel has asked.
