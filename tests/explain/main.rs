@@ -5,5 +5,6 @@ mod bed;
 mod beyond;
 mod faults;
 mod filter;
+mod fixes;
 mod hosts;
 mod runtimes;

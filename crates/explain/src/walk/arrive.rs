@@ -164,7 +164,7 @@ impl Walker<'_> {
         let (waiting, most) = full.waiting.unwrap_or_default();
         let what = format!(
             "the program in {name} that listens at {at} does not accept connections: {waiting} wait, and at \
-             most {most} may"
+             most {most} may: it has to start anew"
         );
         let fix = self.site_in(space).and_then(mend::restart);
         Err(self.fail(Hop::new("listener", what).fixed_if(fix)))

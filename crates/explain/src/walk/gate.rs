@@ -56,12 +56,8 @@ impl Walker<'_> {
         };
         let own = if link.index == bridge.index { " self" } else { "" };
         let name = &link.name;
-        let fix = match right {
-            Some(right) => {
-                Some(format!("bridge vlan add vid {right} dev {name}{own} pvid untagged"))
-            }
-            None => None,
-        };
+        let fix =
+            right.map(|right| format!("bridge vlan add vid {right} dev {name}{own} pvid untagged"));
         Err(self.fail(Hop::new("vlan", what).by(Author::Operator).fixed_if(fix)))
     }
 

@@ -305,7 +305,9 @@ impl Walker<'_> {
                 "this host sends what is for {next} to {}, which is not {}'s",
                 out.name, site.name
             );
-            return Err(self.fail(Hop::new("host-route", what).by(Author::Operator)));
+            let hop = Hop::new("host-route", what).by(Author::Operator);
+            let fix = self.onto_its_bridge(next);
+            return Err(self.fail(hop.fixed_if(fix)));
         }
         let seen = site.space().map(|space| (space, &link));
         let owner = Owner { name: &site.name, mac: link.mac, seen };

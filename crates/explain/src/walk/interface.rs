@@ -24,7 +24,9 @@ impl Walker<'_> {
         let which = Which::Name(plug.interface.clone());
         let (name, interface) = (&site.name, &plug.interface);
         let Some(link) = self.ask(|kernel| kernel.link(space, &which))? else {
-            let what = format!("{name} has no interface {interface} any more");
+            let what = format!(
+                "{name} has no interface {interface} any more: it has to start, or to be connected, anew"
+            );
             return Err(self.fail(Hop::new("interface", what).fixed_if(mend::restart(site))));
         };
         if !link.flags.is_up() {

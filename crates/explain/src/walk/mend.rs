@@ -25,19 +25,14 @@ pub(super) fn connect(site: &Site, plug: &Plug) -> Option<String> {
     })
 }
 
-/// Starts a container anew, which makes its interfaces again.
+/// Starts a container anew, which makes its interfaces again. A namespace of the command line has options that the
+/// one who connects it knows.
 pub(super) fn restart(site: &Site) -> Option<String> {
-    let name = bare(&site.name);
     match site.runtime {
-        Runtime::Docker | Runtime::Podman => Some(format!("{} restart {name}", site.runtime)),
-        Runtime::Spoke => {
-            let plug = site.plugs.first()?;
-            let network = plug.called();
-            Some(format!(
-                "spoke network disconnect {network} {name} && spoke network connect {network} {name}"
-            ))
+        Runtime::Docker | Runtime::Podman => {
+            Some(format!("{} restart {}", site.runtime, bare(&site.name)))
         }
-        Runtime::Cni | Runtime::Reference | Runtime::Kurma => None,
+        Runtime::Spoke | Runtime::Cni | Runtime::Reference | Runtime::Kurma => None,
     }
 }
 
