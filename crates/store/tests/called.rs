@@ -88,8 +88,15 @@ fn a_long_outline_is_not_read_again() {
     else {
         panic!("another record")
     };
-    let ports = (1..=2000).map(|port| format!("{port}:{port}").parse().unwrap()).collect();
-    long.wiring.publish = Some(model::Publish { ports, ..model::Publish::default() });
+    let port = |port: u16| model::PortMap {
+        host: None,
+        host_port: port.try_into().unwrap(),
+        container_port: port.try_into().unwrap(),
+        protocol: model::Protocol::Tcp,
+    };
+    let ports = (1..=2000).map(port).collect();
+    long.wiring.publish =
+        Some(model::Publish { ports, ..model::Publish::new(model::Backend::Nftables) });
     let outline = model::AttachmentOutline::of(&long);
     let size = serde_json::to_string(&outline).unwrap().len();
     assert!(size > usize::from(u16::MAX), "{size}");

@@ -214,9 +214,10 @@ impl Walker<'_> {
         };
         if host.is_loopback() {
             let what = format!("port {}/{protocol} is published at {host} only", map.host_port);
-            let fix = mend::publish_anew(site, map);
+            let own = self.uplink(family)?;
+            let fix = own.map(|(_, own)| mend::publish_at(site, own, map));
             let hop = Hop::new("published", what).by(crate::rules::Author::Spoke);
-            return Err(self.fail(hop.fixed(fix)));
+            return Err(self.fail(hop.fixed_if(fix)));
         }
         self.ok("published", format!("{map} of {}, called at {host}", site.name));
         Ok(Some((host, map.host_port.get())))

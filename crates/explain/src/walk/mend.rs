@@ -1,5 +1,7 @@
 //! The command of the runtime that lets a container be reached.
 
+use std::net::IpAddr;
+
 use model::{PortMap, Protocol, Runtime};
 
 use super::site::{Plug, Site};
@@ -36,17 +38,18 @@ pub(super) fn restart(site: &Site) -> Option<String> {
     }
 }
 
-/// Publishes a port at every address of this host that is published at one of them.
-pub(super) fn publish_anew(site: &Site, map: &PortMap) -> String {
-    let who = format!("{}:{}", site.runtime, bare(&site.name));
-    let protocol = match map.protocol {
+/// Publishes a port at another address of this host, under the same number.
+pub(super) fn publish_at(site: &Site, own: IpAddr, map: &PortMap) -> String {
+    let own = match own {
+        IpAddr::V4(own) => own.to_string(),
+        IpAddr::V6(own) => format!("[{own}]"),
+    };
+    let suffix = match map.protocol {
         Protocol::Tcp => String::new(),
         other => format!("/{other}"),
     };
-    let (host, inside) = (map.host_port, map.container_port);
-    format!(
-        "spoke port rm {who} {host}{protocol} && spoke port add {who} {host}:{inside}{protocol}"
-    )
+    let inside = map.container_port;
+    publish(site, &format!("{own}:{}:{inside}{suffix}", map.host_port))
 }
 
 /// Connects two containers to a network that does not exist yet.
