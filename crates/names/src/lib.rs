@@ -6,9 +6,9 @@
 
 mod decide;
 mod fence;
+mod fenced_answer;
 #[cfg(test)]
 mod fixture;
-mod gate;
 mod holder;
 mod listening;
 mod opener;
@@ -29,7 +29,7 @@ mod zone;
 
 pub use decide::{Decision, decide, decide_for_host, lookup};
 pub use fence::{Judged, Judgement, Verdict, judge};
-pub use gate::Gate;
+pub use fenced_answer::Gate;
 pub use holder::Holder;
 pub use question::Transport;
 pub use refusal::{Refusal, Why};

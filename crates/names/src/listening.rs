@@ -9,7 +9,7 @@ use std::time::Instant;
 use model::NetworkName;
 
 use crate::decide::{Decision, decide, decide_for_host};
-use crate::gate::Gate;
+use crate::fenced_answer::Gate;
 use crate::holder::Holder;
 use crate::question::Transport;
 use crate::sandbox::{Inside, decide_inside};

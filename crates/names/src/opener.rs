@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 
-use crate::gate::{Gate, Unopened};
+use crate::fenced_answer::{Gate, Unopened};
 use crate::holder::{Client, who_has_most};
 use crate::pending::From;
 use crate::results::Results;

@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::decide::Decision;
-use crate::gate::Gate;
+use crate::fenced_answer::Gate;
 use crate::listening::{At, Listening, Socket, name_of};
 use crate::opener::{Answer, Running};
 use crate::pending::{All, From};

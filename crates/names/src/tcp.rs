@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::decide::Decision;
-use crate::gate::{self, Gate, Ready};
+use crate::fenced_answer::{self, Gate, Ready};
 use crate::holder::{Client, Holder};
 use crate::listening::Origin;
 use crate::opener::Opener;
@@ -66,7 +66,7 @@ impl Shared {
         exchange: (&[u8], Vec<u8>),
         by: Transport,
     ) -> Ready {
-        gate::judged(&*self.gate, &self.table, whose, exchange, by)
+        fenced_answer::judged(&*self.gate, &self.table, whose, exchange, by)
     }
 
     /// Serves a connection, or closes it where its container has too many.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
-use crate::gate::Gate;
+use crate::fenced_answer::Gate;
 use crate::sandbox::Inside;
 
 /// Where servers listen.

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
 use crate::fence::Judged;
-use crate::gate::Gate;
+use crate::fenced_answer::Gate;
 use crate::opener::Running;
 use crate::question::Transport;
 use crate::refusal::Refusal;

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::{ASKED, Server};
-use crate::gate::Ready;
+use crate::fenced_answer::Ready;
 use crate::listening::Socket;
 use crate::pending::{Done, From};
 use crate::question::Transport;

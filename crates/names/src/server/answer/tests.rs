@@ -11,7 +11,7 @@ use model::{Attachment, Error, Kind, Result};
 
 use super::*;
 use crate::fence::Judged;
-use crate::gate::Gate;
+use crate::fenced_answer::Gate;
 use crate::listening::At;
 use crate::refusal::Refusal;
 use crate::server::OPENED;

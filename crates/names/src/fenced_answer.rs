@@ -1,4 +1,4 @@
-//! What the server needs of the host for networks with a fence.
+//! Answers for networks with a fence, and what they need of the host: nothing is answered before it is open.
 
 use std::net::IpAddr;
 use std::sync::{PoisonError, RwLock};
