@@ -4,6 +4,7 @@ mod askers;
 mod elsewhere;
 mod entry;
 mod sandbox;
+mod served;
 mod served_gateway;
 mod titles;
 mod ways;
@@ -15,29 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, EgressPolicy, Fence, FormerName, IfName, IpNet, Ipam,
-    Layer, Moment, NamedElsewhere, Network, NetworkName, Runtime, Wiring, name_domain,
+    Alias, AliasId, Attachment, AttachmentId, Fence, IfName, IpNet, Layer, Moment, NamedElsewhere,
+    Network, NetworkName, Runtime, name_domain,
 };
 
 use elsewhere::Elsewhere;
 pub use entry::Entry;
 pub use sandbox::Sandbox;
+use served::Served;
 pub use served_gateway::ServedGateway;
 use titles::{Plain, Titles, entitle};
 use ways::Ways;
-
-/// A network whose names are answered for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Served {
-    places: Vec<ServedGateway>,
-    internal: bool,
-    servers: Vec<IpAddr>,
-    fence: Option<Fence>,
-    /// The mark that leads to its way out, where it has one of its own.
-    way: Option<u32>,
-    /// The runtime that made it, where no command has named it.
-    maker: Option<Runtime>,
-}
 
 /// Who asks, as far as it is known: where the query came in, and from which address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -395,12 +384,6 @@ fn is_same(one: u64, other: u64) -> bool {
     one == other || one == 0 || other == 0
 }
 
-/// The mark of what is asked for a network, where it has a way out of its own.
-fn way_of(wiring: &Wiring) -> Option<u32> {
-    let bridge = wiring.link.as_ref()?.kind.bridge()?;
-    wiring.via.as_ref().map(|_| model::way_table(&bridge.name))
-}
-
 fn drop_member<K: std::hash::Hash + Eq>(
     all: &mut HashMap<K, BTreeSet<AttachmentId>>,
     key: &K,
@@ -412,41 +395,4 @@ fn drop_member<K: std::hash::Hash + Eq>(
             all.remove(key);
         }
     }
-}
-
-impl Served {
-    fn of(
-        (name, called, former): (&NetworkName, &NetworkName, &[FormerName]),
-        network: (&Wiring, &Ipam, &[String]),
-    ) -> Option<Self> {
-        let (wiring, ipam, servers) = network;
-        let bridge = wiring.link.as_ref()?.kind.bridge()?.name.clone();
-        let place = |gateway| ServedGateway {
-            network: name.clone(),
-            called: called.clone(),
-            former: former.to_vec(),
-            bridge: bridge.clone(),
-            gateway,
-        };
-        let places: Vec<ServedGateway> = wiring.name_servers(ipam).into_iter().map(place).collect();
-        let internal = is_internal(wiring);
-        let fence = wiring.fence.clone();
-        let way = way_of(wiring);
-        (!places.is_empty()).then(|| Self {
-            places,
-            internal,
-            servers: parsed(servers),
-            fence,
-            way,
-            maker: None,
-        })
-    }
-}
-
-fn is_internal(wiring: &Wiring) -> bool {
-    wiring.firewall.as_ref().is_some_and(|it| it.egress == EgressPolicy::Internal)
-}
-
-fn parsed(servers: &[String]) -> Vec<IpAddr> {
-    servers.iter().filter_map(|server| server.parse().ok()).collect()
 }

@@ -9,7 +9,7 @@ use model::{
     Runtime, SharedEndpoint, SharedName,
 };
 
-use super::{is_internal, parsed};
+use super::served::{is_internal, parsed};
 use crate::holder::Holder;
 
 /// A container on a network.

@@ -98,7 +98,7 @@ impl Led {
 impl Leaving {
     fn of(wiring: &Wiring) -> Option<Self> {
         let bridge = wiring.link.as_ref()?.kind.bridge()?.name.clone();
-        Some(Self { bridge, mark: super::way_of(wiring) })
+        Some(Self { bridge, mark: super::served::way_of(wiring) })
     }
 }
 
