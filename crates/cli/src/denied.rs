@@ -6,11 +6,10 @@ use host::denied::{Denied, path};
 use host::exit;
 use host::time::rfc3339;
 use model::{NetworkName, Result, Timestamp};
-use serde::Serialize;
 
 use super::events::{Tail, changed, kept, learned, titles, watch};
 use super::table::Table;
-use super::titles::{Titles, shown, with_name};
+use super::titles::{Titled, Titles, shown, with_name};
 use crate::answer::Answer;
 use crate::args::denied::DeniedArgs;
 use crate::context::HostContext;
@@ -26,7 +25,7 @@ pub(super) fn show(
     let network = known(wanted, host_context)?;
     let all = all(network.as_ref(), host_context);
     refuse_unknown(network.as_ref(), &all, host_context)?;
-    let all: Vec<_> = all.into_iter().map(|one| DeniedView::of(one, &titles)).collect();
+    let all: Vec<_> = all.into_iter().map(|one| Titled::denied(one, &titles)).collect();
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let all = &all[first..];
     Ok(Answer::text(render(output, &all, || table(all).text())?))
@@ -47,30 +46,22 @@ fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<Netwo
     engine.records.meant(name).map(Some)
 }
 
-/// A refusal as it is shown: scripts get the network's name, people what its runtime calls it.
-#[derive(Debug, Serialize)]
-pub(super) struct DeniedView {
-    #[serde(flatten)]
-    pub(super) denied: Denied,
-    /// What its runtime calls the network, where that differs.
-    pub(super) title: Option<String>,
-}
-
-impl DeniedView {
-    pub(super) fn of(mut denied: Denied, titles: &Titles) -> Self {
+impl Titled<Denied> {
+    /// A refusal as it is shown: scripts get the network's name, people what its runtime calls it.
+    pub(super) fn denied(mut denied: Denied, titles: &Titles) -> Self {
         let title = titles.title(&denied.network, denied.runtime.as_deref());
         titles.put(&mut denied.network);
-        Self { denied, title }
+        Self { of: denied, title }
     }
 
     /// What people call the network.
     pub(super) fn network(&self) -> &str {
-        shown(&self.title, &self.denied.network)
+        shown(&self.title, &self.of.network)
     }
 
     /// Why, as people read it.
     pub(super) fn why(&self) -> String {
-        let Denied { why, network, .. } = &self.denied;
+        let Denied { why, network, .. } = &self.of;
         self.title.as_ref().map_or_else(|| why.clone(), |title| with_name(why, network, title))
     }
 }
@@ -113,7 +104,7 @@ pub(super) fn follow(
         learned::name_denied(&mut news, host_context);
         let titles = if news.is_empty() { Titles::default() } else { titles(host_context) };
         for one in news {
-            if !write(output, &DeniedView::of(one, &titles), out)? {
+            if !write(output, &Titled::denied(one, &titles), out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());
             }
@@ -122,7 +113,7 @@ pub(super) fn follow(
     }
 }
 
-fn write(output: Output, denied: &DeniedView, out: &mut dyn Write) -> Result<bool> {
+fn write(output: Output, denied: &Titled<Denied>, out: &mut dyn Write) -> Result<bool> {
     let text = match output {
         Output::Table => {
             let mut table = Table::headless();
@@ -137,7 +128,7 @@ fn write(output: Output, denied: &DeniedView, out: &mut dyn Write) -> Result<boo
     exit::write(out, &text)
 }
 
-fn table(all: &[DeniedView]) -> Table {
+fn table(all: &[Titled<Denied>]) -> Table {
     let mut table = Table::new(&["TIME", "NETWORK", "CONTAINER", "TO", "WHAT", "WHY"]);
     for denied in all {
         table.row(cells(denied));
@@ -145,8 +136,8 @@ fn table(all: &[DeniedView]) -> Table {
     table
 }
 
-fn cells(view: &DeniedView) -> [String; 6] {
-    let denied = &view.denied;
+fn cells(view: &Titled<Denied>) -> [String; 6] {
+    let denied = &view.of;
     [
         rfc3339(Timestamp(denied.time)),
         view.network().to_owned(),

@@ -11,12 +11,12 @@ use model::{Error, Network, Result};
 
 use super::args::GcArgs;
 use super::reference::{self, Life};
-use super::table::Table;
 use super::view::FindingView;
 use super::{claims, kurma, orphans, pending};
 use crate::answer::{Answer, FOUND};
 use crate::context::HostContext;
-use crate::output::{Output, render};
+use crate::finding_table;
+use crate::output::Output;
 
 /// What dead containers left, and why some of it stays or is not known.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Leftovers {
         Ok(Answer {
             notes: self.failures.iter().map(failure).collect(),
             code: self.failures.first().map_or(0, |error| exit_code(error.kind())),
-            ..answer(&self.findings, output)?
+            ..finding_table::answer(&self.findings, output)?
         })
     }
 }
@@ -109,29 +109,6 @@ fn removed_by_podman(
 /// Whether it stays wrong unless a person acts.
 fn is_open(finding: &FindingView) -> bool {
     !finding.done && finding.remedy != "keep"
-}
-
-pub(super) fn answer(findings: &[FindingView], output: Output) -> Result<Answer> {
-    Ok(Answer::text(render(output, &findings, || text(findings))?))
-}
-
-fn text(findings: &[FindingView]) -> String {
-    if findings.is_empty() {
-        return "nothing found\n".to_owned();
-    }
-    let mut table = Table::new(&["KIND", "SUBJECT", "REMEDY", "WHY"]);
-    for finding in findings {
-        let remedy = match (finding.done, finding.remedy) {
-            (true, "free") => "freed",
-            (true, "quarantine") => "quarantined",
-            (true, "forget") => "forgotten",
-            (true, "retry") => "done",
-            (_, remedy) => remedy,
-        };
-        let cells = [finding.kind, &finding.subject, remedy, &finding.why];
-        table.row(cells.map(str::to_owned));
-    }
-    table.text()
 }
 
 /// What dead containers left: in the store, in the kernel, and in the reference plugins' files.

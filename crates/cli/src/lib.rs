@@ -19,6 +19,7 @@ mod egress;
 mod endpoint;
 mod events;
 mod explain;
+mod finding_table;
 mod findings;
 mod firewall;
 mod groups;

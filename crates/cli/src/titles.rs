@@ -20,9 +20,9 @@ pub(super) struct Titles {
 
 /// What was written down about a network, with what that is called now, for scripts.
 #[derive(Debug, Serialize)]
-pub(super) struct Titled<'a, T> {
+pub(super) struct Titled<T> {
     #[serde(flatten)]
-    pub(super) of: &'a T,
+    pub(super) of: T,
     /// What its runtime calls the network, where that differs.
     pub(super) title: Option<String>,
 }

@@ -9,7 +9,7 @@ use model::{AttachmentId, ContainerId, Result};
 
 use crate::answer::Answer;
 use crate::context::HostContext;
-use crate::findings;
+use crate::finding_table;
 use crate::output::Output;
 use crate::view::FindingView;
 
@@ -47,7 +47,7 @@ pub(super) fn run(
     }
     let answer = match (found.is_empty(), output) {
         (true, Output::Table) => Answer::default(),
-        _ => findings::answer(&found, output)?,
+        _ => finding_table::answer(&found, output)?,
     };
     Ok(Answer { code, notes, ..answer })
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use host::denied::Denied;
 use host::time::rfc3339;
 use host::views::Filled;
 use model::{NetworkName, Result, Timestamp};
@@ -10,10 +11,10 @@ use page::shown::{Explained, Explanation, Hop, Part, Refusal, Refusals};
 use page::{Asked, Content};
 
 use crate::context::HostContext;
-use crate::denied::{self, DeniedView};
+use crate::denied;
 use crate::explain::{asked, show};
 use crate::ps::shortened;
-use crate::titles::{Titles, meant};
+use crate::titles::{Titled, Titles, meant};
 
 /// No more names are offered: a browser shows them in one list.
 const CHOICES: usize = 1000;
@@ -81,16 +82,16 @@ pub(super) fn refusals(
     let named = named.map(|called| meant(&engine, &called)).transpose()?;
     let titles = Titles::read(&engine)?;
     let all = denied::all(named.as_ref(), host_context).into_iter().rev();
-    let found: Vec<Refusal> = all.map(|denied| refusal(DeniedView::of(denied, &titles))).collect();
+    let found: Vec<Refusal> = all.map(|denied| refusal(Titled::denied(denied, &titles))).collect();
     let count = found.len();
     let (refusals, part) = Part::of(found, number, MOST);
     let network = network.map(str::to_owned);
     Ok(Content::Refusals(Refusals { network, refusals, part, found: count }))
 }
 
-fn refusal(view: DeniedView) -> Refusal {
+fn refusal(view: Titled<Denied>) -> Refusal {
     let why = view.why();
-    let DeniedView { denied, title } = view;
+    let Titled { of: denied, title } = view;
     let runtime = denied.runtime.clone().filter(|_| denied.container.is_some());
     Refusal {
         time: rfc3339(Timestamp(denied.time)),
