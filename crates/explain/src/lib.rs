@@ -5,6 +5,7 @@
 //! [`Kernel`], which [`Netlink`] implements. What is not understood is said to be so.
 
 mod frozen;
+mod judge;
 mod netlink_kernel;
 mod packet;
 mod port;
@@ -13,10 +14,11 @@ mod tri;
 mod walk;
 
 pub use frozen::Frozen;
+pub use judge::judge;
 pub use netlink_kernel::Netlink;
 pub use packet::{Carried, Device, Packet};
 pub use port::{Kernel, Space, Which};
-pub use rules::{Author, Filter, Point, RuleLocation, Rules, Ruling, Translation, author, judge};
+pub use rules::{Author, Filter, Point, RuleLocation, Rules, Ruling, Translation, author};
 pub use walk::{
     Bridging, Elsewhere, End, Follows, Hop, Plug, Published, Report, Site, Standing, Status, Trip,
     Verdict, forward, walk,

@@ -1,8 +1,6 @@
-//! The packet filter's chains of every program, and what becomes of a packet in them.
+//! The packet filter's chains of every program, and who set them.
 
-mod judge;
-mod run;
-mod xt;
+mod ruling;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +9,7 @@ use netlink::nft::{AnyChain, AnyRule, AnySet, Decision, Header, Step};
 use netlink::xtables::Xtables;
 use serde::Serialize;
 
-pub use judge::{Point, Ruling, Translation, judge};
+pub use ruling::{Point, Ruling, Translation};
 
 /// Which of the kernel's two packet filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -28,9 +26,9 @@ type Key = (Filter, u8, String, String);
 /// Everything that the packet filter of a namespace does.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    chains: Vec<(Filter, AnyChain)>,
-    rules: BTreeMap<Key, Vec<AnyRule>>,
-    sets: Vec<AnySet>,
+    pub(crate) chains: Vec<(Filter, AnyChain)>,
+    pub(crate) rules: BTreeMap<Key, Vec<AnyRule>>,
+    pub(crate) sets: Vec<AnySet>,
     /// Why it is not all that there is, if it is not.
     pub unread: Option<String>,
 }
@@ -227,9 +225,8 @@ impl fmt::Display for Author {
     }
 }
 
-/// How the names of programs' chains begin.
-const CHAINS: [(&str, Author); 14] = [
-    ("SPOKE", Author::Spoke),
+/// How the names of other programs' chains begin.
+const CHAINS: [(&str, Author); 13] = [
     // The chain that Docker leaves to the operator.
     ("DOCKER-USER", Author::Operator),
     ("DOCKER", Author::Docker),
@@ -246,19 +243,8 @@ const CHAINS: [(&str, Author); 14] = [
     ("FWD", Author::Firewalld),
 ];
 
-/// The names of programs' tables.
-const TABLES: [(&str, Author); 17] = [
-    ("spoke", Author::Spoke),
-    ("spoke_transit", Author::Spoke),
-    ("spoke_names", Author::Spoke),
-    ("spoke_fence", Author::Spoke),
-    ("spoke_via", Author::Spoke),
-    ("spoke_follow", Author::Spoke),
-    ("spoke_shut", Author::Spoke),
-    ("spoke_ports", Author::Spoke),
-    ("spoke_quota", Author::Spoke),
-    ("spoke_routes", Author::Spoke),
-    ("spoke_overlay", Author::Spoke),
+/// The names of other programs' tables.
+const TABLES: [(&str, Author); 6] = [
     ("firewalld", Author::Firewalld),
     ("firewalld_policy_drop", Author::Firewalld),
     ("netavark", Author::Podman),
@@ -269,6 +255,9 @@ const TABLES: [(&str, Author); 17] = [
 
 /// Who set it, by the names of tables and chains.
 pub fn author(rules: &Rules, place: &RuleLocation) -> Author {
+    if place.is_spokes() {
+        return Author::Spoke;
+    }
     if let Some((_, author)) = TABLES.iter().find(|(name, _)| *name == place.table) {
         return *author;
     }
@@ -287,7 +276,3 @@ pub fn author(rules: &Rules, place: &RuleLocation) -> Author {
     let first = |author: Author| others.contains(&author).then_some(author);
     first(Author::Ufw).or_else(|| first(Author::Docker)).unwrap_or(Author::Operator)
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests;

@@ -9,9 +9,10 @@ use netlink::{Link, Neighbour};
 use super::fix::of_place;
 use super::hop::Status;
 use super::{Hop, Walked, Walker};
+use crate::judge::judge;
 use crate::packet::{Carried, Device, Packet};
 use crate::port::Space;
-use crate::rules::{Author, Point, RuleLocation, Ruling, judge};
+use crate::rules::{Author, Point, RuleLocation, Ruling};
 use crate::tri::Tri;
 
 /// Who has the address of a next hop.

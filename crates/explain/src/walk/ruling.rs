@@ -2,9 +2,10 @@
 
 use super::fix::{Refused, fix, followed};
 use super::{Hop, Plug, Site, Walked, Walker, mend};
+use crate::judge::judge;
 use crate::packet::Packet;
 use crate::port::Space;
-use crate::rules::{Author, Point, RuleLocation, Ruling, author, judge};
+use crate::rules::{Author, Point, RuleLocation, Ruling, author};
 
 /// The hop, what is to be said of it, and the command that mends it, where there is one.
 pub(super) type Known = (&'static str, String, Option<String>);

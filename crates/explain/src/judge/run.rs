@@ -7,10 +7,10 @@ use std::net::IpAddr;
 
 use netlink::nft::{AnyChain, AnyRule, Datum, Decision, Register32, Step};
 
-use super::judge::Translation;
-use super::{Filter, RuleLocation, Rules, xt};
+use super::xt;
 use crate::packet::Packet;
 use crate::port::{Kernel, Space};
+use crate::rules::{Filter, RuleLocation, Rules, Translation};
 use crate::tri::Tri;
 
 mod load;

@@ -12,6 +12,7 @@ use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
 use super::*;
 use crate::packet::{Carried, Device, Packet};
 use crate::port::{Kernel, Space, Which};
+use crate::rules::{Author, Rules, author};
 
 /// A kernel that has rules and sets, and nothing else.
 #[derive(Default)]
