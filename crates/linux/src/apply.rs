@@ -5,14 +5,38 @@ mod port;
 
 use std::collections::BTreeMap;
 
-use model::{Error, Fact, IfName, IpNet, Result};
+use model::{Error, Fact, IfName, IpNet, Kind, Result};
 use netlink::wire::Batch;
 use netlink::{
-    At, Change, Errno, Existing, HostLock, Netns, NewAddress, NewBridge, NewDevice, Peer, Socket,
+    At, Change, Errno, Existing, HostLock, Link, Netns, NewAddress, NewBridge, NewDevice, Peer,
+    Socket,
 };
 
 use crate::identity::{GROUP, PROTOCOL};
-use crate::plan::{Single, Step, Veth};
+use crate::plan::{Plan, Single, Step, Veth};
+
+/// Does what is planned; `below` is known already.
+pub(crate) fn carry_out(
+    plan: &Plan,
+    below: Option<&Link>,
+    (sandbox, lock): (Option<&Netns>, &HostLock),
+    socket: &mut Socket,
+) -> Result<()> {
+    let mut hands = Hands::new(socket, sandbox).locked_by(lock);
+    if let Some(below) = below {
+        hands.knows(&below.name, below.index);
+    }
+    hands.apply(&plan.host).map_err(|error| match below {
+        Some(bridge) if error.kind() == Kind::Exhausted => {
+            error.context(format!("bridge {}", bridge.name))
+        }
+        Some(_) | None => error,
+    })?;
+    if let Some(sandbox) = sandbox {
+        sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&plan.sandbox))??;
+    }
+    hands.apply(&plan.after)
+}
 
 /// One namespace that steps are applied to: the calling thread's.
 pub(crate) struct Hands<'a> {

@@ -21,7 +21,7 @@ use crate::apply::Hands;
 use crate::identity::{Identity, is_guest_link, is_ours_by};
 use crate::origin_alias::OriginAlias;
 use crate::plan::{self, ExternalFacts, ExternalLink, Facts};
-use crate::{link, parts};
+use crate::{apply, parts};
 
 /// How long to wait for other processes that move an interface. A process that was stopped while it
 /// moves one blocks others no longer than this.
@@ -61,7 +61,7 @@ pub(crate) fn make(
         here(attachment, external, &mut facts)?;
         facts.taken.extend(refused.iter().cloned());
         let plan = plan::attach(attachment, &Facts { external: Some(facts), ..Facts::default() })?;
-        let made = link::apply(&plan, None, (sandbox, lock), &mut Socket::route()?);
+        let made = apply::carry_out(&plan, None, (sandbox, lock), &mut Socket::route()?);
         let name = plan.attached.interfaces.first().map(|interface| interface.name.clone());
         match (made, name) {
             (Err(error), Some(name))

@@ -6,12 +6,11 @@ use model::{
 use netlink::wire::Batch;
 use netlink::{At, Errno, HostLock, Link, Links, Netns, Socket};
 
-use crate::apply::Hands;
 use crate::device;
 use crate::facts::{self, GatheredFacts};
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan};
-use crate::{external, loopback, ready, shared};
+use crate::{apply, external, loopback, ready, shared};
 
 /// The state of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +83,7 @@ fn alone(
         facts.connected = facts::connected(attachment, sandbox, &mut socket)?;
     }
     let plan = planning(attachment, &facts)?;
-    apply(&plan, below.as_ref(), (sandbox, lock), &mut socket)?;
+    apply::carry_out(&plan, below.as_ref(), (sandbox, lock), &mut socket)?;
     if let (Some(bridge), true) = (link.kind.bridge(), sandbox.is_some()) {
         ready::wait_for_port(&plan::host_end(attachment)?, &plan, &mut socket)?;
         if bridge.gateway != Gateway::None {
@@ -95,29 +94,6 @@ fn alone(
         Some(bridge) => report_mac(plan.attached, &bridge, &mut socket),
         None => Ok(plan.attached),
     }
-}
-
-/// Does what is planned; `below` is known already.
-pub(crate) fn apply(
-    plan: &Plan,
-    below: Option<&Link>,
-    (sandbox, lock): (Option<&Netns>, &HostLock),
-    socket: &mut Socket,
-) -> Result<()> {
-    let mut hands = Hands::new(socket, sandbox).locked_by(lock);
-    if let Some(below) = below {
-        hands.knows(&below.name, below.index);
-    }
-    hands.apply(&plan.host).map_err(|error| match below {
-        Some(bridge) if error.kind() == Kind::Exhausted => {
-            error.context(format!("bridge {}", bridge.name))
-        }
-        Some(_) | None => error,
-    })?;
-    if let Some(sandbox) = sandbox {
-        sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&plan.sandbox))??;
-    }
-    hands.apply(&plan.after)
 }
 
 /// A third party's bridge may take the hardware address of a new port.

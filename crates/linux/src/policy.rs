@@ -27,7 +27,6 @@ use model::{
 use netlink::wire::Batch;
 use netlink::{At, Change, HostLock, Socket, nft};
 
-pub(crate) use self::expected::sender;
 use self::expected::{ExpectedElements, names_interface, owner, uses_table};
 use self::flows::Stale;
 use self::forward::in_iptables;
@@ -91,7 +90,7 @@ impl Policy {
         in_zone(attachment, firewalld::add_sources)?;
         // One that is bound is so since before there was its port ([`Policy::fence`]).
         if !is_checked_to_the_end(attachment)
-            && let Some(sender) = expected::sender(attachment)?
+            && let Some(sender) = filter::spoof::sender(attachment)?
         {
             self.with(|socket| filter::spoof::install(socket, &sender))?;
         }
@@ -111,7 +110,7 @@ impl Policy {
 
     fn restore_own(&self, attachment: &Attachment) -> Result<bool> {
         // What fails of the rest does not keep the port from being checked.
-        let unchecked = match expected::sender(attachment)? {
+        let unchecked = match filter::spoof::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
         };
@@ -256,7 +255,7 @@ impl Policy {
             let owner = Identity::of(&attachment.id).mark(attachment.layer).parse()?;
             return self.if_there(|socket| filter::spoof::remove_owned(socket, &owner));
         }
-        let Some(sender) = expected::sender(attachment)? else { return Ok(()) };
+        let Some(sender) = filter::spoof::sender(attachment)? else { return Ok(()) };
         self.deleted.set(true);
         self.if_there(|socket| filter::spoof::remove(socket, &sender))
     }
@@ -346,7 +345,7 @@ impl Policy {
             self.with(|socket| filter::verify(socket, &wanted.elements))?;
         }
         in_zone(attachment, firewalld::check_sources)?;
-        match expected::sender(attachment)? {
+        match filter::spoof::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::verify(socket, &sender)),
             None => Ok(()),
         }
@@ -451,7 +450,7 @@ fn in_zone(
 
 /// Whether its sender is checked as long as there is the interface.
 fn is_checked_to_the_end(attachment: &Attachment) -> bool {
-    expected::bound(attachment) != Bound::No
+    filter::spoof::bound(attachment) != Bound::No
 }
 
 /// Who gives way to the attachment.

@@ -5,6 +5,7 @@
 //! `spoof.nft` is the readable form.
 
 mod rules;
+mod sender;
 mod subnets;
 
 use std::cell::Cell;
@@ -22,6 +23,7 @@ use sha2::{Digest, Sha256};
 use super::owner::Owner;
 use super::ruleset::{Ruleset, is_raced, set, settled, unload_while};
 use crate::identity::link_local;
+pub(crate) use sender::{bound, sender};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };

@@ -3,7 +3,7 @@
 use model::{Attachment, Family, InterfaceAddress, Result};
 
 use super::Policy;
-use super::expected::{self, ExpectedElements, gateway_route};
+use super::expected::{ExpectedElements, gateway_route};
 use crate::filter;
 
 impl Policy {
@@ -33,8 +33,8 @@ impl Policy {
             self.if_there(|socket| filter::remove_same(socket, &elements))?;
             self.close_loopback(&elements).and(uncounted)?;
         }
-        let Some(sender) = expected::sender(&lost)? else { return Ok(()) };
-        let rest = expected::sender(&now)?;
+        let Some(sender) = filter::spoof::sender(&lost)? else { return Ok(()) };
+        let rest = filter::spoof::sender(&now)?;
         self.if_there(|socket| filter::spoof::withdraw(socket, &sender, rest.as_ref()))
     }
 }

@@ -3,17 +3,15 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Backend, Bridge, EgressPolicy, Family, Gateway, GatewayRole, IfName,
-    InterfaceAddress, IpNet, Layer, LinkKind, Passage, Publish, Result,
+    Attachment, Backend, EgressPolicy, Family, GatewayRole, IfName, Layer, LinkKind, Passage,
+    Publish, Result,
 };
 use netlink::route::{MAIN, Routes};
 use netlink::{At, Socket};
 
 use super::loopback::{has_ports_at_loopback, is_shared, publishes_at_loopback};
-use crate::filter::spoof::{Bound, Sender};
 use crate::filter::{Elements, Owner};
-use crate::identity::{Identity, bridge_mac, link_local};
-use crate::plan::container_mac;
+use crate::identity::Identity;
 use crate::plan::gateway::is_gateway;
 use crate::plan::port::{gateway_device, vlan_of_gateway};
 use crate::subnets::is_default;
@@ -139,64 +137,6 @@ pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Att
     let gateway_role =
         Some(GatewayRole { families: families.to_vec(), ..GatewayRole::of(priority) });
     Attachment { gateway_role, ..attachment.clone() }
-}
-
-/// The sender that may use the container's port, where that is checked.
-pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
-    let Some(link) = &attachment.wiring.link else { return Ok(None) };
-    let bound = bound(attachment);
-    let is_checked = |port: &model::BridgePort| port.spoof_check || bound != Bound::No;
-    let Some(bridge) = link.kind.bridge().filter(|bridge| is_checked(&bridge.port)) else {
-        return Ok(None);
-    };
-    let identity = Identity::of(&attachment.id);
-    let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
-    let own = |held: &InterfaceAddress| {
-        let is_led = bridge.is_gateway_of(Family::of(&held.address));
-        model::first_host(&held.address).filter(|_| is_led)
-    };
-    let held = || attachment.addresses.iter();
-    // Of a network that is reached by routes this host may know a part on other hosts, which it looks for nowhere.
-    let is_on_link = |net: &IpNet| {
-        attachment.wiring.fence.is_some() || !attachment.wiring.is_direct(Family::of(net))
-    };
-    let gateway = |held: &InterfaceAddress| held.gateway.or_else(|| own(held));
-    Ok(Some(Sender {
-        owner: identity.mark(attachment.layer).parse()?,
-        port: identity.host_link()?,
-        bridge: bridge.name.clone(),
-        mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
-        addresses: held().map(|held| held.address.addr()).collect(),
-        of_link: attachment.link_local.iter().map(|address| IpAddr::from(*address)).collect(),
-        gateways: held().filter_map(gateway).chain(of_router(bridge)?).collect(),
-        subnets: held().map(|held| held.address.trunc()).filter(is_on_link).collect(),
-        bound,
-        is_machine: attachment.tap().is_some(),
-    }))
-}
-
-/// From which addresses the container may send: a virtual machine from what it has alone, and who has rules in no
-/// name of others, for which other rules hold.
-pub(super) fn bound(attachment: &Attachment) -> Bound {
-    let wiring = &attachment.wiring;
-    match (&wiring.own_fence, attachment.tap(), &wiring.fence) {
-        (Some(_), ..) | (None, Some(_), _) => Bound::ToOwn,
-        (None, None, Some(_)) => Bound::ToOwnAndLink,
-        (None, None, None) => Bound::No,
-    }
-}
-
-/// The addresses of the link that the gateway has: the one that Spoke gives it, and on a bridge of others the
-/// one of its hardware address.
-fn of_router(bridge: &Bridge) -> Result<Vec<IpAddr>> {
-    if bridge.gateway == Gateway::None {
-        return Ok(Vec::new());
-    }
-    let device = gateway_device(bridge)?;
-    let given = bridge_mac(&device);
-    let there = Socket::route()?.link(At::Name(&device))?.and_then(|link| link.mac);
-    let other = there.filter(|mac| *mac != given);
-    Ok([given].into_iter().chain(other).map(|mac| IpAddr::V6(link_local(mac))).collect())
 }
 
 /// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table, nor

@@ -4,10 +4,9 @@ use engine::port::Neighbours;
 use model::{Attachment, Error, IfName, Ipam, NetworkName, Result, Wiring};
 use netlink::{At, Socket};
 
-use super::expected::sender;
 use super::{Policy, or_nothing};
 use crate::filter::fence::{self, BoundPort, Fenced, Own};
-use crate::filter::spoof::{self, Sender};
+use crate::filter::spoof::{self, Sender, sender};
 use crate::identity::{GROUP, Identity};
 
 impl Policy {

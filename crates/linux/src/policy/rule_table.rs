@@ -6,7 +6,7 @@ use model::{Attachment, Phase, Result};
 use netlink::Socket;
 use netlink::nft::{self, Table};
 
-use super::expected::{self, ExpectedElements};
+use super::expected::ExpectedElements;
 use crate::filter::{self, fence, spoof};
 
 /// A table with rules about containers, which is there as long as a container needs it.
@@ -46,7 +46,7 @@ impl RuleTable {
                 ExpectedElements::of(record)?.is_some_and(|it| !it.elements.is_empty())
             }
             Self::Egress => record.fence().is_some(),
-            Self::Senders => expected::sender(record)?.is_some(),
+            Self::Senders => filter::spoof::sender(record)?.is_some(),
         })
     }
 

@@ -61,7 +61,7 @@ impl Own {
         Ok(Some(Self {
             id: attachment.id.clone(),
             bridge: bridge.name.clone(),
-            sender: crate::policy::sender(attachment)?,
+            sender: crate::filter::spoof::sender(attachment)?,
             sources,
             gateways: attachment.wiring.name_servers(&attachment.ipam),
             fence: fence.clone(),

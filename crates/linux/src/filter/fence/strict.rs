@@ -15,8 +15,7 @@ use netlink::{At, Errno, Socket, Unmarked};
 use super::sets::{STRICT, TABLE};
 use super::{ATTEMPTS, Fenced, Own, calmly};
 use crate::filter::ruleset::{is_raced, settled};
-use crate::filter::spoof::{self, Sender};
-use crate::policy::sender;
+use crate::filter::spoof::{self, Sender, sender};
 use crate::sources::{self, StrictBy};
 
 /// The port of a container that has rules, or whose network has: by it the container sends from its own addresses
