@@ -7,20 +7,7 @@ use std::path::Path;
 use crate::Result;
 
 /// How many modules of a crate stand in circles. These numbers only fall: a crate that is not listed has none.
-const CIRCLES: [(&str, usize); 12] = [
-    ("cli", 2),
-    ("cluster", 6),
-    ("cni", 11),
-    ("conformance", 5),
-    ("explain", 2),
-    ("image", 2),
-    ("linux", 8),
-    ("names", 7),
-    ("neutron", 8),
-    ("overlay", 2),
-    ("remote", 3),
-    ("template", 3),
-];
+const CIRCLES: [(&str, usize); 1] = [("linux", 3)];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
