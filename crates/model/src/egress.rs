@@ -1,6 +1,7 @@
 //! The fence of a network: where its containers may go, by name and by address.
 
 mod own;
+mod spelling;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -177,13 +178,15 @@ impl EgressTarget {
         if let Some(domain) = given.strip_prefix("*.") {
             return domain.parse().map(Self::Below);
         }
+        // Packets to such an address leave as those of IPv4.
+        let plain = |net: IpNet| spelling::mapped(net).unwrap_or(net);
         let bare = given.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let net = match bare {
             Some(inner) => net(inner).filter(|net| net.addr().is_ipv6()),
             None => net(given).filter(|net| net.addr().is_ipv4()),
         };
         match net {
-            Some(net) => Ok(Self::Net(net)),
+            Some(net) => Ok(Self::Net(plain(net))),
             None => given.parse().map(Self::Name),
         }
     }
@@ -341,7 +344,8 @@ impl FromStr for Fence {
         }
         let mut rules: Vec<EgressRule> = Vec::new();
         for part in given.split([',', ';', '\n']) {
-            let rule = part.trim().parse()?;
+            let rule: EgressRule = part.trim().parse()?;
+            spelling::refuse_hexadecimal(&rule)?;
             if !rules.contains(&rule) {
                 rules.push(rule);
             }

@@ -15,6 +15,10 @@ fn rules_are_read_and_written_again() {
         ("10.9.1.7/16:1-65535", "10.9.0.0/16:1-65535"),
         ("[fd00::1]:443,[2001:db8::/32]:53/udp", "[fd00::1]:443,[2001:db8::/32]:53/udp"),
         ("0.0.0.0/0:443", "0.0.0.0/0:443"),
+        ("[::ffff:50.0.0.66]:443,[::ffff:10.9.1.7]:1", "50.0.0.66:443,10.9.1.7:1"),
+        ("[::ffff:10.9.1.7/112]:1,[::ffff:0:0/96]:2", "10.9.0.0/16:1,0.0.0.0/0:2"),
+        ("[::/0]:1,[::/95]:1", "[::/0]:1,[::/95]:1"),
+        ("0xfoo.org:1,a.0xg:1,0x1.example:1", "0xfoo.org:1,a.0xg:1,0x1.example:1"),
         ("none", "none"),
         ("a.b:1,a.b:1", "a.b:1"),
     ] {
@@ -42,6 +46,11 @@ fn what_says_nothing_is_refused() {
         "1.2.3.4.5:1",
         "web.front.spoke:80",
         "*.spoke:80",
+        "0x32000042:443",
+        "10.0.0.0x1:443",
+        "*.0x0:443",
+        "a.0X:443",
+        "838860866:443",
         "a.b:1/icmp",
         "a.b:2-1",
         "bücher.example:1",
@@ -53,6 +62,16 @@ fn what_says_nothing_is_refused() {
     ] {
         assert!(given.parse::<Fence>().is_err(), "{given}");
     }
+}
+
+#[test]
+fn a_number_is_told_from_a_name_and_a_record_of_one_stays_readable() {
+    let error = "0x32000042:443".parse::<Fence>().unwrap_err().to_string();
+    assert!(error.contains("0x32000042 ends in a number"), "{error}");
+    assert!(error.contains("four decimal numbers"), "{error}");
+    // A record has its rules one by one.
+    let read: EgressRule = "0x32000042:443".parse().unwrap();
+    assert_eq!(read.to_string(), "0x32000042:443");
 }
 
 #[test]
