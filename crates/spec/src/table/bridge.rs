@@ -65,7 +65,9 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
             ],
         ),
         default: "`false`",
-        meaning: "not reached from other networks that say so (`true`), or from no container",
+        meaning: "not reached from other networks that say so, nor from bridges of others (`true`); nor from \
+                  containers of its own network (`container`). One with `false` [reaches all of \
+                  them](docker.md#options-of-a-network--o)",
         ..NONE
     },
     NetworkOption {
@@ -81,10 +83,12 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
             ],
         ),
         default: "open",
-        meaning: "from where containers are reached: everywhere; not from other such bridges, nor \
-                  from bridges of others; from no other container",
-        help: "From where containers can be reached: everywhere, not from other such bridges of \
-               this host, or from no other container",
+        meaning: "from where containers are reached: everywhere; not from other networks that have one of the other \
+                  two, nor from bridges of others; nor from containers of their own network. One that is `open` \
+                  [reaches all of them](docker.md#options-of-a-network--o)",
+        help: "From where containers can be reached: everywhere; not from other networks of this host that are \
+               same-bridge or isolated, nor from bridges of others; for isolated, nor from containers of their \
+               own network. Containers of a network that is open reach all of them",
         metavar: "POLICY",
         ..NONE
     },
