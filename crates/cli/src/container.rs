@@ -35,10 +35,9 @@ impl<'a> Called<'a> {
         }
     }
 
-    /// Whether a container of that runtime and name is meant. A runtime's own part of a name, as in
-    /// `podman/web`, may be left out.
+    /// Whether a container of that runtime and name is meant ([`model::is_owner_called`]).
     pub(super) fn is_name(&self, runtime: Runtime, name: &str) -> bool {
-        self.is_of(runtime) && (name == self.name || name.rsplit('/').next() == Some(self.name))
+        self.is_of(runtime) && model::is_owner_called(name, self.name)
     }
 
     fn is_of(&self, runtime: Runtime) -> bool {

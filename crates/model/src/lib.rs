@@ -10,6 +10,7 @@ mod attached;
 mod attachment;
 mod attachment_outline;
 mod calendar;
+mod called;
 mod cluster;
 mod cursor;
 mod dhcp;
@@ -47,6 +48,7 @@ pub use attachment::{
 };
 pub use attachment_outline::AttachmentOutline;
 pub use calendar::date;
+pub use called::is_owner_called;
 pub use cluster::{
     AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, Engines, HostLink, NamedElsewhere, PinState,
     Placement, SharedEndpoint, SharedName, SharedNetwork, SharedRules, Transport, TransportChoice,

@@ -122,14 +122,13 @@ impl Party {
 /// The least part of an id that stands for it.
 const SHORTEST: usize = 6;
 
-/// Whether a user's word means the container of this name, id and runtime: its name, the last part of a name
-/// such as `podman/web`, its id, or the beginning of that; each also behind `RUNTIME:`.
+/// Whether a user's word means the container of this name, id and runtime: its name or what is enough of it
+/// ([`model::is_owner_called`]), its id, or the beginning of that; each also behind `RUNTIME:`.
 pub fn is_name(word: &str, [name, container, runtime]: [&str; 3]) -> bool {
     let behind = word.strip_prefix(runtime).and_then(|rest| rest.strip_prefix(':'));
     let means = |word: &str| {
-        let last = name.rsplit('/').next().unwrap_or(name);
         let is_part = word.len() >= SHORTEST && container.starts_with(word);
-        word == name || word == last || word == container || is_part
+        model::is_owner_called(name, word) || word == container || is_part
     };
     means(word) || behind.is_some_and(means)
 }

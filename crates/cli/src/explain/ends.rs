@@ -279,9 +279,10 @@ fn name_of(outline: &AttachmentOutline) -> (&str, &str) {
 
 /// Whether a container is called so.
 fn is_named(outline: &AttachmentOutline, word: &str) -> bool {
-    let (name, bare) = name_of(outline);
-    let own = [name, bare, outline.id.container.as_str(), outline.sandbox_name().as_str()];
-    own.contains(&word) || behind(outline.runtime, word) == Some(bare)
+    let (name, _) = name_of(outline);
+    let own = [outline.id.container.as_str(), outline.sandbox_name().as_str()];
+    let is_owner = |word| model::is_owner_called(name, word);
+    own.contains(&word) || is_owner(word) || behind(outline.runtime, word).is_some_and(is_owner)
 }
 
 fn full_name(outline: &AttachmentOutline) -> String {

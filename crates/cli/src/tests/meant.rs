@@ -87,6 +87,11 @@ fn a_name_of_two_runtimes_is_of_neither() {
     is_refused(&host, "shop", 4, "cni:default/shop, podman:shop; name one of them");
     means(&host, "podman/shop", "shop");
     means(&host, "default/shop", "default/shop");
+    attach(&host, Runtime::Cni, "c5", Some("pod/prod/web"));
+    for name in ["web", "prod/web", "pod/prod/web", "cni:prod/web", "cni:pod/prod/web"] {
+        means(&host, name, "pod/prod/web");
+    }
+    is_refused(&host, "test/web", 3, "no container");
     // An id of one is the name of another.
     attach(&host, Runtime::Kurma, "default", None);
     attach(&host, Runtime::Podman, "c3", Some("default"));

@@ -242,7 +242,7 @@ pub trait Store {
 
 impl Record {
     /// Whether a command that says `name` may mean the container of this attachment: by its id, by the start of that,
-    /// by the name of its sandbox, or by its lasting name, of which the part behind the last slash is enough.
+    /// by the name of its sandbox, or by its lasting name, of which a part is enough ([`model::is_owner_called`]).
     pub fn may_be_called(&self, name: &str) -> bool {
         let Record::Attachment(held) = self else { return false };
         let owner = held.owner.as_ref().map_or("", |owner| owner.as_str());
@@ -251,10 +251,7 @@ impl Record {
 
     /// The same of an id, of a sandbox's name, and of a lasting name, which is empty where there is none.
     pub fn may_mean((id, sandbox, owner): (&str, &str, &str), name: &str) -> bool {
-        id.starts_with(name)
-            || sandbox == name
-            || owner == name
-            || owner.rsplit('/').next() == Some(name)
+        id.starts_with(name) || sandbox == name || model::is_owner_called(owner, name)
     }
 }
 
