@@ -310,7 +310,7 @@ fn suggested(all: &[Denied]) -> Vec<EgressRule> {
     }
     // What is asked for need not be a name that rules know, and no option is meant by it where it is set.
     rules.retain(|text, rule| {
-        !text.starts_with('-') && text.parse().is_ok_and(|read: EgressRule| read == *rule)
+        !text.starts_with('-') && text.parse().is_ok_and(|read: Fence| read.rules == [rule.clone()])
     });
     rules.into_values().collect()
 }
@@ -339,6 +339,7 @@ mod tests {
             denied(Act::Learned, None, Some(("203.0.113.9", 0, "icmp"))),
             denied(Act::NameRefused, Some("bad name"), None),
             denied(Act::NameRefused, Some("-.example"), None),
+            denied(Act::NameRefused, Some("0x32000042"), None),
             denied(Act::Learned, Some("-.example"), Some(("203.0.113.7", 443, "tcp"))),
         ];
         let rules: Vec<String> = suggested(&all).iter().map(ToString::to_string).collect();

@@ -47,6 +47,24 @@ fn a_mistyped_annotation_is_refused() {
 }
 
 #[test]
+fn rules_beside_their_place_are_refused() {
+    for (fields, named) in [
+        (json!({"args": {"egress": ["a.example:443"]}}), "\"args.egress\" is"),
+        (
+            json!({"args": {"egressStrict": true, "cni": {"egress": "none"}}}),
+            "\"args.egressStrict\" is",
+        ),
+        (json!({"args": {"egress": "none", "cni": {"egress": "none"}}}), "\"args.egress\" is"),
+    ] {
+        let said = refused(&fields);
+        assert!(
+            said.contains(named) && said.contains("belongs into \"args\": {\"cni\":"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn null_opens_nothing() {
     let front = json!({"name": "front", "egress": null});
     for (fields, named) in [

@@ -41,6 +41,11 @@ fn given<'a>(
         }
     }
     let args = call.config.root().object("args")?;
+    if let Some((at, node)) = args.as_ref().and_then(|args| Some((key, args.get(key)?))) {
+        return Err(
+            node.wrong(format!("but it belongs into \"args\": {{\"cni\": {{\"{at}\": …}}}}"))
+        );
+    }
     let cni = args.map(|args| args.object("cni")).transpose()?.flatten();
     if let Some(cni) = &cni {
         field::refuse_null(cni, &[key])?;
