@@ -132,7 +132,7 @@ fn a_sick_host() {
         "FAIL  kernel 6.18.0 has no veth",
         "FAIL  attachments of containers that are gone: 1\n      fix: spoke ipam check --fix",
         "FAIL  net.ipv4.ip_forward is off",
-        "      fix: ip netns add spoke-forward; spoke network connect lan spoke-forward; ",
+        "      fix: ip netns add spoke-forward && spoke network connect lan spoke-forward && ",
         "warn  ip filter FORWARD drops what no rule accepts",
         "      fix: systemctl restart spoke",
         "overlaps the route to 192.168.1.0/24 through eth0\n      fix: spoke network rm lan",

@@ -129,8 +129,8 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
             // The reference takes an empty text for `open`.
             Value::Ingress(..) if node.text()?.is_empty() => {
                 return Err(node.wrong(
-                    "but the value is empty; without it containers could be reached from everywhere: leave out \
-                     the field where that is meant",
+                    "but the value is empty; without it containers could be reached from everywhere: leave it \
+                     out where that is meant",
                 ));
             }
             Value::Ingress(slot, _) => *slot(&mut spec) = firewall::ingress(root)?,
