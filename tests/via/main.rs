@@ -9,5 +9,6 @@ mod itself;
 mod life;
 mod removed;
 mod runtimes;
+mod source;
 mod switched;
 mod twice;

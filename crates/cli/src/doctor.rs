@@ -8,6 +8,7 @@ mod kernel;
 mod kurma;
 mod plugins;
 mod ports;
+mod source;
 mod switch;
 mod traffic;
 
@@ -109,6 +110,7 @@ fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFac
     checks.extend(traffic::exposed(facts.exposed.as_deref()));
     checks.extend(traffic::bridge_filter(&host_context.root, &facts.forward, &bridges));
     checks.extend(traffic::subnets(host_context, networks, facts));
+    checks.extend(source::checks(networks, facts));
     checks.extend(traffic::mtu(networks, facts));
     checks
 }

@@ -14,6 +14,7 @@ use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Wake};
 
 use super::Daemon;
+use super::masquerade::Unanswered;
 
 /// Changes that belong together come this close to each other.
 const APART: Duration = Duration::from_millis(50);
@@ -194,21 +195,26 @@ fn report_healed(daemon: &Daemon, took: Duration) {
 
 /// Compares the addresses of this host's networks whenever some change, until the daemon stops.
 pub(super) fn network(daemon: &Daemon, monitor: Monitor) {
-    let mut clashes = Clashes::default();
-    let mut heard = network_until_lost(daemon, monitor, &mut clashes);
+    let mut compared = (Clashes::default(), Unanswered::default());
+    let mut heard = network_until_lost(daemon, monitor, &mut compared);
     while let Err(error) = heard {
         daemon.journal.failed("watching this host's addresses", &error);
         if daemon.sleep(AGAIN) {
             return;
         }
         heard = Monitor::network()
-            .and_then(|monitor| network_until_lost(daemon, monitor, &mut clashes));
+            .and_then(|monitor| network_until_lost(daemon, monitor, &mut compared));
     }
 }
 
-fn network_until_lost(daemon: &Daemon, mut monitor: Monitor, clashes: &mut Clashes) -> Result<()> {
+fn network_until_lost(
+    daemon: &Daemon,
+    mut monitor: Monitor,
+    (clashes, unanswered): &mut (Clashes, Unanswered),
+) -> Result<()> {
     loop {
         clashes.compare(daemon);
+        unanswered.compare(daemon);
         if !is_changed(&mut monitor, daemon)? {
             return Ok(());
         }

@@ -22,6 +22,7 @@ mod kurma;
 mod kuryr;
 pub mod lease;
 mod log;
+mod masquerade;
 mod metrics;
 mod names;
 mod neutron;

@@ -227,6 +227,10 @@ impl Driver for Dataplane {
         self.linux.retune(network)
     }
 
+    fn refuse_sources(&self, network: &Network) -> Result<()> {
+        self.linux.refuse_sources(network)
+    }
+
     fn refuse_way(&self, network: &Network) -> Result<()> {
         self.linux.refuse_way(network)
     }

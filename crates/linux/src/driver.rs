@@ -18,8 +18,8 @@ use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
 use crate::strays::{self, KernelObjects};
 use crate::{
-    device, external, gateway, mtu, network as shares, parts, plan, presence, probe, rate, sandbox,
-    shared, sources, tuning, verify, vlan_gateway,
+    device, external, gateway, masquerade, mtu, network as shares, parts, plan, presence, probe,
+    rate, sandbox, shared, sources, tuning, verify, vlan_gateway,
 };
 
 /// The kernel of this host, in the network namespace of the calling thread. A thread has its own.
@@ -224,6 +224,10 @@ impl Driver for Linux {
 
     fn refuse_way(&self, network: &Network) -> Result<()> {
         self.policy.refuse_way(network)
+    }
+
+    fn refuse_sources(&self, network: &Network) -> Result<()> {
+        masquerade::refuse_missing(network)
     }
 
     fn lead(&self, network: &Network, attachments: &[Attachment], still: Still<'_>) -> Result<()> {

@@ -18,6 +18,7 @@ mod life;
 mod link;
 mod listener;
 mod loopback;
+pub mod masquerade;
 pub mod meter;
 mod moved;
 mod mtu;

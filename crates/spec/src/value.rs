@@ -134,15 +134,23 @@ fn keep<T: PartialEq>(slot: &mut Option<T>, value: T) -> Result<bool, String> {
 
 /// Addresses between commas, at most one of each family.
 fn put_source(sources: &mut Sources, text: &str) -> Result<bool, String> {
-    let mut agrees = true;
+    let mut given = Sources::default();
     for text in text.split(',').map(str::trim) {
-        agrees &= match (Sources::read_v4(text), Sources::read_v6(text)) {
-            (Some(v4), _) => keep(&mut sources.v4, v4)?,
-            (None, Some(v6)) => keep(&mut sources.v6, v6)?,
+        let is_alone = match (Sources::read_v4(text), Sources::read_v6(text)) {
+            (Some(v4), _) => given.v4.replace(v4).is_none(),
+            (None, Some(v6)) => given.v6.replace(v6).is_none(),
             (None, None) => return Err(format!("it is {}", Sources::EITHER)),
         };
+        if !is_alone {
+            return Err(format!(
+                "these are two addresses of one family, of which packets could leave with one only; it is {}",
+                Sources::EITHER
+            ));
+        }
     }
-    Ok(agrees)
+    let v4 = given.v4.map_or(Ok(true), |it| keep(&mut sources.v4, it))?;
+    let v6 = given.v6.map_or(Ok(true), |it| keep(&mut sources.v6, it))?;
+    Ok(v4 && v6)
 }
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
@@ -159,4 +167,35 @@ fn word<T: Copy>(text: &str, words: Words<T>) -> Result<T, String> {
         let (last, others) = words.split_last().unwrap_or((&"", &[]));
         format!("it is {} or {last}", others.join(", "))
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_has_one_source() {
+        let put = |texts: &[&str]| -> Result<bool, String> {
+            let mut sources = Sources::default();
+            let mut agrees = true;
+            for text in texts {
+                agrees &= put_source(&mut sources, text)?;
+            }
+            Ok(agrees)
+        };
+        assert_eq!(put(&["192.0.2.1,fd00::1", "fd00::1"]), Ok(true));
+        assert_eq!(put(&["192.0.2.1", "192.0.2.2"]), Ok(false), "by two options");
+        for two in ["192.0.2.1,192.0.2.2", "fd00::1, 192.0.2.1,fd00::1"] {
+            assert!(put(&[two]).unwrap_err().contains("two addresses of one family"), "{two}");
+        }
+        for none in
+            ["", "192.0.2.1,", "224.0.0.1", "255.255.255.255", "127.0.0.1", "0.0.0.0", "ff02::1"]
+        {
+            assert!(
+                put(&[none]).unwrap_err().starts_with("it is an address of this host"),
+                "{none}"
+            );
+        }
+    }
 }

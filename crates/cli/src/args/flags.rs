@@ -60,7 +60,10 @@ impl FromArgMatches for NetworkFlags {
         for (name, option) in named() {
             let Some(text) = text(matches, name, option) else { continue };
             let put = option.value.put(&mut self.spec, &text);
-            put.map_err(|why| Error::raw(clap::error::ErrorKind::ValueValidation, why))?;
+            let refused = |why| Error::raw(clap::error::ErrorKind::ValueValidation, why);
+            if !put.map_err(refused)? {
+                return Err(refused(format!("--{name} {text}: another option says otherwise\n")));
+            }
             self.given.push((name, option));
         }
         Ok(())

@@ -84,6 +84,7 @@ impl Networks<'_> {
             Some(read) => self.records.refuse_closed(read.value)?,
             None => {
                 self.records.refuse_described(wanted)?;
+                self.driver.refuse_sources(wanted)?;
                 Box::new(wanted.clone())
             }
         };

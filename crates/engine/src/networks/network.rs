@@ -28,6 +28,7 @@ impl Networks<'_> {
         network.refuse_via()?;
         self.records.refuse_called(network.called(), &network.name)?;
         self.records.refuse_own_container(network)?;
+        self.driver.refuse_sources(network)?;
         self.clear_remains(&network.name)?;
         if network.stage == Stage::Template {
             return self.intend(network)?.map_or_else(|| Err(exists(network.called())), |_| Ok(()));

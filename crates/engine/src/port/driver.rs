@@ -304,6 +304,13 @@ pub trait Driver: HostDataplane {
         Ok(())
     }
 
+    /// Refuses a network whose packets would leave with an address that this host does not have, before it is
+    /// declared. Afterwards the address may go and come.
+    fn refuse_sources(&self, network: &Network) -> Result<()> {
+        let _ = network;
+        Ok(())
+    }
+
     /// Has the network leave by the way that it has now, or as the host does where it has none any more, whatever
     /// held before. No packet leaves by another way meanwhile; flows that left by the former one end.
     /// `attachments`: those of all networks, of which one may be the way. Nothing is changed from when `still` says

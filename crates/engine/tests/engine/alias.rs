@@ -35,6 +35,25 @@ fn the_last_id_takes_the_network_with_it() {
     });
 }
 
+/// Where the host does not have the address that packets are to leave with. A network that is there stays, whatever
+/// becomes of the address.
+#[test]
+fn a_network_that_nothing_would_answer_is_not_made() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = front();
+        *rig.fails.lock().unwrap() = Some("refuse_sources");
+        engine.networks.create(&network).unwrap_err();
+        engine.networks.enroll(&alias("n", &network), &network).unwrap_err();
+        assert!(engine.records.networks().unwrap().is_empty() && rig.calls().is_empty());
+        *rig.fails.lock().unwrap() = None;
+        engine.networks.enroll(&alias("n", &network), &network).unwrap();
+        *rig.fails.lock().unwrap() = Some("refuse_sources");
+        engine.networks.enroll(&alias("m", &network), &network).unwrap();
+        reserve(engine, &network, "a", 2, "n");
+    });
+}
+
 /// The daemon notes what Docker calls a network while its first container starts.
 #[test]
 fn a_title_that_comes_meanwhile_keeps_no_network_off() {

@@ -308,6 +308,10 @@ impl Driver for Rig {
         self.effect("retune", &network.name)
     }
 
+    fn refuse_sources(&self, _: &Network) -> Result<()> {
+        self.failing("refuse_sources")
+    }
+
     fn refuse_way(&self, _: &Network) -> Result<()> {
         self.failing("refuse_way")
     }

@@ -169,21 +169,30 @@ impl Walker<'_> {
         }
         // Where a router leads the address to this host, it needs not have it.
         let way = self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(own)))?;
+        let place = translation.place.clone();
+        let by = self.author(Space::HOST, &place)?;
+        let fix = format!("ip addr add {own} dev {}", out.name);
         if !matches!(way, Way::Out { link, gateway: None, .. } if link == out.index) {
-            return Ok(());
+            if by != Author::Spoke || way == Way::Local {
+                return Ok(());
+            }
+            // A network of Spoke's names an address of this host: it is not there any more.
+            let what = format!(
+                "{place} sends it from {own}, as its network says (--source), which is no address of this host: it \
+                 is answered only if a router leads {own} to this host"
+            );
+            let hop = Hop { status: Status::Unknown, ..Hop::new("masquerade", what) };
+            return Err(self.fail(hop.by(by).ruled(place).fixed(fix)));
         }
         // The kernel answers for others by the device that leads to them with these only.
         let key = Parameter::proxy(Family::of(&model::host_net(own)), out.name.as_str());
         if self.ask(|kernel| kernel.parameter(Space::HOST, key.path()))?.as_deref() == Some("1") {
             return Ok(());
         }
-        let place = translation.place.clone();
-        let by = self.author(Space::HOST, &place)?;
         let what = format!(
             "{place} sends it from {own}, which this host does not have: no host answers for that on {}",
             out.name
         );
-        let fix = format!("ip addr add {own} dev {}", out.name);
         Err(self.fail(Hop::new("masquerade", what).by(by).ruled(place).fixed(fix)))
     }
 
