@@ -3,6 +3,7 @@
 
 mod answers;
 mod bed;
+mod begun;
 mod escapes;
 mod flow;
 mod learned;

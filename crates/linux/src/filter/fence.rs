@@ -6,6 +6,7 @@
 
 mod calm;
 mod checked;
+mod flows;
 mod learning;
 mod near;
 mod opened;
@@ -15,7 +16,7 @@ mod sets;
 mod strays;
 mod strict;
 
-use model::{DomainName, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
+use model::{DomainName, Family, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
 use netlink::Socket;
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use std::net::IpAddr;
@@ -35,7 +36,7 @@ pub use own::{
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(super) use rules::{from_none, of_link_or_unspecified, of_unknown_option};
 pub(crate) use sets::TABLE;
-use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
+use sets::{FENCED, LEARNING, ROUTED, SOURCES, STRICT, WITHIN, range_sets, routed};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
 
@@ -56,6 +57,8 @@ pub struct Fenced {
     pub gateways: Vec<IpNet>,
     /// What is allowed.
     pub fence: Fence,
+    /// The families of packets by which others reach the network by routes.
+    pub routed: Vec<Family>,
 }
 
 impl Fenced {
@@ -72,6 +75,7 @@ impl Fenced {
             bridge: bridge.name.clone(),
             gateways: wiring.name_servers(ipam),
             fence: fence.clone(),
+            routed: wiring.let_by_route(),
         }))
     }
 
@@ -180,6 +184,8 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         transaction.add_element(TABLE, FENCED.name, &mark, fenced.about("making"));
         let within = Element::of(Tuple::new().interface(&fenced.bridge).interface(&fenced.bridge));
         transaction.ensure_element(TABLE, WITHIN.name, &within, fenced.about("making"));
+        let about = || fenced.about("making");
+        put_routed(&mut transaction, &routed(&fenced.bridge, &fenced.routed), about);
         let is_first = fenced.fence.strict && !strict::is_ruled(&fenced.bridge)?;
         if is_first {
             let own = Element::of(fenced.key());
@@ -193,6 +199,32 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         }
     }
     Err(model::Error::try_again(fenced.about("others keep changing")))
+}
+
+/// Says by which families of packets others reach the bridge by routes.
+fn put_routed(
+    transaction: &mut Transaction,
+    routed: &[(Element, bool); 2],
+    about: impl Fn() -> String,
+) {
+    for (element, is_routed) in routed {
+        transaction.ensure_element(TABLE, ROUTED.name, element, about());
+        if !is_routed {
+            transaction.delete_element(TABLE, ROUTED.name, element, about());
+        }
+    }
+}
+
+/// Whether the set says so of these bridges.
+fn is_routed_so<'a>(
+    socket: &mut Socket,
+    mut all: impl Iterator<Item = (&'a IfName, &'a [Family])>,
+) -> Result<bool> {
+    let there = nft::elements(socket, TABLE, ROUTED.name)?;
+    let is_so = |(element, is_routed): &(Element, bool)| {
+        there.iter().any(|it| it.key == element.key) == *is_routed
+    };
+    Ok(all.all(|(bridge, families)| routed(bridge, families).iter().all(is_so)))
 }
 
 /// Removes ranges that are wanted no more, and adds those that are missing. Those of several interfaces, and
@@ -270,6 +302,7 @@ pub fn is_kept(socket: &mut Socket, all: &[Fenced], now: &Moment) -> Result<bool
         |it: &Fenced| learning::is_so(&learning, &it.key(), it.fence.remaining(now));
     if !all.iter().all(is_learning_so)
         || nft::elements(socket, TABLE, WITHIN.name)?.iter().any(is_across)
+        || !is_routed_so(socket, all.iter().map(|it| (&it.bridge, it.routed.as_slice())))?
     {
         return Ok(false);
     }
@@ -349,6 +382,7 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
             if !has_own {
                 transaction.ensure_element(TABLE, WITHIN.name, &within, about());
                 transaction.delete_element(TABLE, WITHIN.name, &within, about());
+                put_routed(&mut transaction, &routed(bridge, &[]), about);
             }
             take_out(socket, &mut transaction, (bridge, has_own))?;
         }
@@ -373,7 +407,8 @@ fn take_out(
         transaction.delete_element(TABLE, set, &own, about());
     }
     learning::put_for(transaction, (LEARNING.name, own.key), Duration::ZERO, about());
-    for set in range_sets() {
+    // The subnets behind it are for its containers' own rules, too.
+    for set in range_sets().filter(|set| !has_own || !SOURCES.contains(set)) {
         for range in of_bridge(socket, set.name, bridge)? {
             transaction.delete_between(TABLE, set.name, &range, about());
         }

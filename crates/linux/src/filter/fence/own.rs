@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Moment, Result};
+use model::{Attachment, AttachmentId, DomainName, Family, Fence, IfName, IpNet, Moment, Result};
 use netlink::Socket;
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 
@@ -12,7 +12,8 @@ use super::calm::calmly;
 use super::learning;
 use super::opened::{self, Opening};
 use super::sets::{
-    FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, STRICT, TABLE, WITHIN, of, own_allowed,
+    FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES, STRICT, TABLE, WITHIN, of,
+    own_allowed, routed, sources,
 };
 use super::{ATTEMPTS, near, rules, strict};
 use crate::filter::ruleset::{is_raced, settled};
@@ -39,6 +40,8 @@ pub struct Own {
     pub fence: Fence,
     /// The subnets of a network that others reach by routes: what stays in it leaves by another interface.
     pub near: Vec<IpNet>,
+    /// The families of packets by which others reach the network by routes.
+    pub routed: Vec<Family>,
 }
 
 impl Own {
@@ -66,6 +69,7 @@ impl Own {
             gateways: attachment.wiring.name_servers(&attachment.ipam),
             fence: fence.clone(),
             near: near::subnets(attachment),
+            routed: attachment.wiring.let_by_route(),
         }))
     }
 
@@ -161,8 +165,7 @@ fn make(
             strict::be_first(socket)?;
             continue;
         }
-        let within = Element::of(Tuple::new().interface(&own.bridge).interface(&own.bridge));
-        transaction.ensure_element(TABLE, WITHIN.name, &within, own.about("making"));
+        put_bridge(&mut transaction, own, "making");
         for set in range_sets() {
             let there = of_sources(socket, set, &own.bridge, &own.sources)?;
             let wanted = || wanted.iter().filter(|(name, _)| *name == set).map(|(_, it)| it);
@@ -196,6 +199,29 @@ fn have_chains(socket: &mut Socket) -> Result<()> {
     let ruleset = rules::ruleset();
     ruleset.ensure(socket)?;
     if ruleset.verify(socket).is_err() { ruleset.reload(socket) } else { Ok(()) }
+}
+
+/// What its rules need to know of the bridge.
+fn put_bridge(transaction: &mut Transaction, own: &Own, doing: &str) {
+    let within = Element::of(Tuple::new().interface(&own.bridge).interface(&own.bridge));
+    transaction.ensure_element(TABLE, WITHIN.name, &within, own.about(doing));
+    for (set, range) in sources(&own.bridge, &own.gateways) {
+        transaction.add_between(TABLE, set, &range, own.about(doing));
+    }
+    let routed = routed(&own.bridge, &own.routed);
+    super::put_routed(transaction, &routed, || own.about(doing));
+}
+
+/// Whether that is there of the bridges of all.
+fn is_bridge_kept(socket: &mut Socket, all: &[Own]) -> Result<bool> {
+    let mut there = Vec::new();
+    for set in SOURCES {
+        there.extend(nft::between(socket, TABLE, set.name)?);
+    }
+    let of = |own: &Own| sources(&own.bridge, &own.gateways);
+    let is_there = |(_, range): &(&str, Between)| there.contains(range);
+    Ok(all.iter().flat_map(of).all(|it| is_there(&it))
+        && super::is_routed_so(socket, all.iter().map(|it| (&it.bridge, &*it.routed)))?)
 }
 
 fn put_marks(transaction: &mut Transaction, own: &Own, marks: &[(&'static str, Element)]) {
@@ -252,8 +278,7 @@ fn shut_some(socket: &mut Socket, some: &[Own]) -> Result<bool> {
             }
         }
         for own in &lost {
-            let within = Element::of(Tuple::new().interface(&own.bridge).interface(&own.bridge));
-            transaction.ensure_element(TABLE, WITHIN.name, &within, own.about("shutting"));
+            put_bridge(&mut transaction, own, "shutting");
             put_marks(&mut transaction, own, &own.marks()?);
             learn_for(&mut transaction, own, Duration::ZERO);
         }
@@ -289,7 +314,9 @@ pub fn is_own_kept(
     (moving, may_have_others): (&[Own], MayHaveOthers<'_>),
     now: &Moment,
 ) -> Result<bool> {
-    if !all.is_empty() && rules::ruleset().verify(socket).is_err() {
+    if !all.is_empty()
+        && (rules::ruleset().verify(socket).is_err() || !is_bridge_kept(socket, all)?)
+    {
         return Ok(false);
     }
     let marks = all.iter().map(Own::marks).collect::<Result<Vec<_>>>()?.concat();

@@ -1,11 +1,8 @@
 //! The rules of the table, statement for statement what `fence.nft` says.
 
-use std::borrow::Cow;
+use netlink::nft::{Base, ChainKind, Expression, Hook, Meta, Policy, Register, Set, Verdict};
 
-use netlink::nft::{
-    Base, ChainKind, Conntrack, Expression, Hook, Meta, Policy, Register, Set, Verdict,
-};
-
+use super::flows::{answers, arriving, beginning, begins, begun, of_state, within};
 use super::sets::{
     ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES,
     STAMP, STRICT, TABLE, WITHIN, all_sets,
@@ -26,7 +23,7 @@ pub const NAMES_PORT: u16 = 299;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
+pub(super) const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 /// `RTN_UNICAST` (rtnetlink(7)).
 const UNICAST: u32 = 1;
@@ -61,11 +58,16 @@ pub(super) fn ruleset() -> Ruleset {
             // A flush removes chains one after the other, in this order. What is marked is judged by `forward`,
             // which goes last.
             ("marking", Some(at(Hook::Prerouting, 300))),
+            ("beginning", Some(base(Hook::Prerouting))),
             ("senders", Some(at(Hook::Prerouting, BEFORE_FRAGMENTS))),
             ("sender", None),
             ("reports", Some(base(Hook::Output))),
             ("to_link", None),
             ("input", Some(base(Hook::Input))),
+            ("begun", None),
+            ("arriving", None),
+            ("within", None),
+            ("answers", None),
             ("leaving", None),
             ("to_host", None),
             ("own_leaving", None),
@@ -89,7 +91,12 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("reports", vec![report(), to_the_link()]),
         ("to_link", REPORTS.map(|kind| ending(of_icmpv6(kind), DROP)).to_vec()),
         ("marking", vec![marking()]),
-        ("forward", judged("own_leaving", "leaving")),
+        ("forward", [vec![begins()], judged("own_leaving", "leaving")].concat()),
+        ("beginning", beginning()),
+        ("begun", begun()),
+        ("arriving", arriving()),
+        ("within", within()),
+        ("answers", answers()),
         ("leaving", leaving()),
         ("input", judged("own_to_host", "to_host")),
         ("to_host", to_host()),
@@ -110,7 +117,7 @@ fn rules() -> Vec<(&'static str, Steps)> {
 
 /// What the mark of a packet says that a strict network's fence was there for. No bit is set that others read
 /// in a mark: Kubernetes 14 and 15, the reference plugins and Podman 13, Cilium 8 to 11; and it is no way's.
-const MARK: u32 = 0x7370_0065;
+pub(super) const MARK: u32 = 0x7370_0065;
 
 fn sender() -> Vec<Steps> {
     // Who asks for an address by DHCP forges none.
@@ -170,10 +177,10 @@ fn leaving() -> Vec<Steps> {
         ending([between(&WITHIN), of_the_link()].concat(), ACCEPT),
     ];
     rules.extend(of_link_or_unspecified(jump("forged")));
-    rules.push(ending(between(&WITHIN), ACCEPT));
+    rules.push(ending(between(&WITHIN), jump("within")));
     rules.extend(choosing("refused"));
     rules.extend([
-        established(),
+        established(jump("answers")),
         by_bridge(Ip::V4, &ALLOWED),
         by_bridge(Ip::V6, &ALLOWED),
         by_source(Ip::V4, &OPENINGS),
@@ -207,10 +214,10 @@ fn judged(own: &'static str, bridge: &'static str) -> Vec<Steps> {
 }
 
 fn own_leaving() -> Vec<Steps> {
-    let mut rules = vec![ending(between(&WITHIN), ACCEPT)];
+    let mut rules = vec![ending(between(&WITHIN), jump("within"))];
     rules.extend(choosing("denied"));
     rules.extend([
-        established(),
+        established(jump("answers")),
         by_source(Ip::V4, &OWN_ALLOWED),
         by_source(Ip::V6, &OWN_ALLOWED),
         by_source(Ip::V4, &OPENINGS),
@@ -224,7 +231,7 @@ fn own_to_host() -> Vec<Steps> {
     let mut rules = DISCOVERY.map(|kind| ending(of_icmpv6(kind), ACCEPT)).to_vec();
     rules.extend([
         to_others(),
-        established(),
+        established(ACCEPT),
         names(UDP),
         names(TCP),
         by_source(Ip::V4, &OWN_HOSTS),
@@ -240,7 +247,7 @@ fn to_host() -> Vec<Steps> {
     rules.push(to_others());
     rules.extend(of_link_or_unspecified(jump("forged")));
     rules.extend([
-        established(),
+        established(ACCEPT),
         names(UDP),
         names(TCP),
         by_bridge(Ip::V4, &HOSTS),
@@ -271,7 +278,7 @@ fn of_the_link() -> Steps {
     in_link(Ip::V6.source())
 }
 
-fn in_link(address: Expression<'static>) -> Steps {
+pub(super) fn in_link(address: Expression<'static>) -> Steps {
     let (mut mask, mut prefix) = (vec![0; 16], vec![0; 16]);
     mask.splice(..2, [0xff, 0xc0]);
     prefix.splice(..2, [0xfe, 0x80]);
@@ -314,14 +321,9 @@ fn own_refused() -> Vec<Steps> {
     vec![learning(Ip::V4), learning(Ip::V6), vec![jump("denied")]]
 }
 
-/// What belongs to a flow that was let pass.
-fn established() -> Steps {
-    vec![
-        Expression::Conntrack(Conntrack::State, R),
-        Expression::Mask(R, ESTABLISHED.to_ne_bytes().to_vec().into()),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        ACCEPT,
-    ]
+/// What belongs to a flow that has been answered.
+fn established(then: Expression<'static>) -> Steps {
+    ending(of_state(ESTABLISHED), then)
 }
 
 /// Matches the bridge, destination, protocol and port.
@@ -366,11 +368,11 @@ fn in_set(set: &Set<'static>) -> Steps {
     vec![Expression::Meta(Meta::InputName, R), Expression::In(set.name, R)]
 }
 
-fn equal(value: Vec<u8>) -> Expression<'static> {
+pub(super) fn equal(value: Vec<u8>) -> Expression<'static> {
     Expression::Equal(R, value.into())
 }
 
-fn jump(chain: &'static str) -> Expression<'static> {
+pub(super) fn jump(chain: &'static str) -> Expression<'static> {
     Expression::Verdict(Verdict::Jump(chain))
 }
 

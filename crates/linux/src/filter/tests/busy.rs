@@ -17,7 +17,7 @@ fn fenced(bridge: &str, rules: &str) -> Fenced {
     let fence: Fence = rules.parse().unwrap();
     let network = bridge.parse().unwrap();
     let gateways = vec!["10.1.2.1/24".parse().unwrap()];
-    Fenced { network, bridge: bridge.parse().unwrap(), gateways, fence }
+    Fenced { network, bridge: bridge.parse().unwrap(), gateways, fence, routed: Vec::new() }
 }
 
 fn own(bridge: &IfName, rules: &str) -> Own {
@@ -25,7 +25,16 @@ fn own(bridge: &IfName, rules: &str) -> Own {
     let sources = vec!["10.1.2.7".parse().unwrap()];
     let gateways = vec!["10.1.2.1/24".parse().unwrap()];
     let (fence, near) = (rules.parse().unwrap(), Vec::new());
-    Own { id, bridge: bridge.clone(), sender: None, sources, gateways, fence, near }
+    Own {
+        id,
+        bridge: bridge.clone(),
+        sender: None,
+        sources,
+        gateways,
+        fence,
+        near,
+        routed: Vec::new(),
+    }
 }
 
 fn opening(source: [u8; 4], number: u32) -> (Opening, Vec<DomainName>) {

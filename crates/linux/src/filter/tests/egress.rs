@@ -14,7 +14,7 @@ fn fenced(bridge: &str, network: &str, rules: &str) -> Fenced {
     let fence: Fence = rules.parse().unwrap();
     let gateways = vec!["10.1.2.1/24".parse().unwrap(), "fd00::1/64".parse().unwrap()];
     let (network, bridge) = (network.parse().unwrap(), bridge.parse().unwrap());
-    Fenced { network, bridge, gateways, fence }
+    Fenced { network, bridge, gateways, fence, routed: Vec::new() }
 }
 
 fn opening(bridge: &str, source: &str, destination: &str) -> Opening {
@@ -209,6 +209,7 @@ fn flows_that_go_on_stay_known() {
         gateways: one.gateways.clone(),
         fence: one.fence.clone(),
         near: Vec::new(),
+        routed: Vec::new(),
     };
     for (networks, own) in [(&[one][..], &[][..]), (&[], &[own])] {
         for address in ["203.0.113.1", "203.0.113.2"] {

@@ -1,0 +1,137 @@
+//! Flows that a container may belong to without having begun them: who may begin one with it, and which answers leave.
+
+use std::borrow::Cow;
+
+use netlink::nft::{Conntrack, Expression, Meta};
+
+use super::rules::{ICMPV6, MARK, equal, in_link, jump};
+use super::sets::{FENCED, OWN, ROUTED, SOURCES};
+use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, Steps, ending, translated};
+use crate::identity::{GROUP, VLAN_GATEWAY};
+
+const ICMP: u8 = 1;
+/// `NF_CT_STATE_BIT`.
+const RELATED: u32 = 4;
+const NEW: u32 = 8;
+/// `IP_CT_DIR_ORIGINAL`.
+const ORIGINAL: u8 = 0;
+/// `IPS_SRC_NAT` (`linux/netfilter/nf_conntrack_common.h`).
+const IPS_SRC_NAT: u32 = 0x10;
+const BRIDGE: &[u8; 16] = b"bridge\0\0\0\0\0\0\0\0\0\0";
+/// Devices behind which are containers and virtual machines, whose addresses this host has routes to. What comes by an
+/// uplink may be answered by another one.
+const KINDS: [&[u8; 16]; 3] =
+    [BRIDGE, b"veth\0\0\0\0\0\0\0\0\0\0\0\0", b"tun\0\0\0\0\0\0\0\0\0\0\0\0\0"];
+
+/// Matches packets in one of these states.
+pub(super) fn of_state(states: u32) -> Steps {
+    vec![
+        Expression::Conntrack(Conntrack::State, R),
+        Expression::Mask(R, states.to_ne_bytes().to_vec().into()),
+        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
+    ]
+}
+
+/// The mark of the first packet of a flow whose sender is not behind the device that it came by, where it has none: kernels
+/// before 5.19 know routes only where it is not known yet which device it leaves by.
+const FORGED: u32 = MARK + 1;
+
+/// Marks what this host would answer by another device than it came by.
+pub(super) fn beginning() -> Vec<Steps> {
+    let forged = |kind: &'static [u8; 16]| {
+        let mut steps = of_state(NEW);
+        steps.extend([
+            Expression::Meta(Meta::InputKind, R),
+            equal(kind.to_vec()),
+            Expression::ReturnPath(R),
+            equal(vec![0; 4]),
+            Expression::Meta(Meta::Mark, R),
+            equal(vec![0; 4]),
+            Expression::Load(R, FORGED.to_ne_bytes().to_vec().into()),
+            Expression::SetMark(R),
+        ]);
+        steps
+    };
+    KINDS.map(forged).to_vec()
+}
+
+/// What is no packet of a flow that has been answered.
+pub(super) fn begins() -> Steps {
+    ending(of_state(NEW | RELATED), jump("begun"))
+}
+
+/// What goes to a fenced container.
+pub(super) fn begun() -> Vec<Steps> {
+    let own =
+        |ip: Ip| ending(ip.behind(Meta::OutputName, ip.destination(), &OWN), jump("arriving"));
+    let fenced = vec![Expression::Meta(Meta::OutputName, R), Expression::In(FENCED.name, R)];
+    vec![ending(fenced, jump("arriving")), own(Ip::V4), own(Ip::V6)]
+}
+
+/// A helper of connection tracking lets anybody in whom the container has named; of what is related only reports are
+/// wanted. And the answer to a forged address would carry what the container likes to it.
+pub(super) fn arriving() -> Vec<Steps> {
+    let mut expected = of_state(RELATED);
+    for reports in [ICMP, ICMPV6] {
+        expected.push(Expression::Meta(Meta::Protocol, R));
+        expected.push(Expression::Unequal(R, vec![reports].into()));
+    }
+    let forged = vec![Expression::Meta(Meta::Mark, R), equal(FORGED.to_ne_bytes().to_vec()), DROP];
+    vec![ending(expected, DROP), forged]
+}
+
+/// What stays behind the bridge. With `br_netfilter` a frame comes here, too, whose packet is for elsewhere, and which
+/// would begin a flow to there.
+pub(super) fn within() -> Vec<Steps> {
+    let mut of_group = Ip::V4.only().to_vec();
+    of_group.extend([
+        Ip::V4.destination(),
+        Expression::Mask(R, Cow::Borrowed(&[0xf0, 0, 0, 0])),
+        Expression::Equal(R, Cow::Borrowed(&[0xe0, 0, 0, 0])),
+        ACCEPT,
+    ]);
+    let mut to_all = Ip::V4.only().to_vec();
+    to_all.extend([Ip::V4.destination(), equal(vec![0xff; 4]), ACCEPT]);
+    let mut of_group_six = Ip::V6.only().to_vec();
+    of_group_six.extend([
+        Expression::Network { offset: 24, length: 1, into: R },
+        equal(vec![0xff]),
+        ACCEPT,
+    ]);
+    let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.destination(), &SOURCES), ACCEPT);
+    vec![
+        own(Ip::V4),
+        own(Ip::V6),
+        of_group,
+        to_all,
+        of_group_six,
+        ending(in_link(Ip::V6.destination()), ACCEPT),
+    ]
+}
+
+/// What belongs to a flow that the container began passes. What others began is answered where it came by a published port,
+/// to networks of this host, and where the network is reached by routes.
+pub(super) fn answers() -> Vec<Steps> {
+    let begun_here =
+        vec![Expression::Conntrack(Conntrack::Direction, R), equal(vec![ORIGINAL]), ACCEPT];
+    let of_group = |group: u32| {
+        let is_it = equal(group.to_ne_bytes().to_vec());
+        vec![Expression::Meta(Meta::OutputGroup, R), is_it, ACCEPT]
+    };
+    // Networks of other programs are masqueraded, which tells their bridges from those of uplinks.
+    let to_others = vec![
+        Expression::Meta(Meta::OutputKind, R),
+        equal(BRIDGE.to_vec()),
+        Expression::Conntrack(Conntrack::Status, R),
+        Expression::Mask(R, IPS_SRC_NAT.to_ne_bytes().to_vec().into()),
+        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
+        ACCEPT,
+    ];
+    let routed = vec![
+        Expression::Meta(Meta::InputName, R),
+        Expression::Meta(Meta::Family, R.behind(NAME_WORDS)),
+        Expression::In(ROUTED.name, R),
+        ACCEPT,
+    ];
+    vec![begun_here, translated(ACCEPT), of_group(GROUP), of_group(VLAN_GATEWAY), to_others, routed]
+}

@@ -1,0 +1,148 @@
+//! Flows that others begin to a fenced container, or in its name: it sends no more because of them.
+
+use crate::bed::{Bed, listen, until};
+
+/// `agent` is on the network with rules, `tight` has rules of its own on one without, `plain` is on another network,
+/// and `mate` beside `agent`. Servers are at port 8022 of `agent` and `tight`.
+fn bed() -> Bed {
+    let bed = Bed::new(&["agent", "mate", "tight", "plain"]);
+    bed.spoke("network create --names --subnet 10.81.5.0/24 --subnet fd81:5::/64 open");
+    bed.spoke("network create --subnet 10.81.6.0/24 --subnet fd81:6::/64 both");
+    bed.spoke("network connect --ip 10.81.1.10 --ip6 fd81:1::10 --publish 8080:8022 agents agent");
+    bed.spoke("network connect --ip 10.81.1.11 --ip6 fd81:1::11 agents mate");
+    bed.spoke(
+        "network connect --ip 10.81.5.10 --ip6 fd81:5::10 --publish 8081:8022 \
+         --egress 203.0.113.20:5432 open tight",
+    );
+    bed.spoke("network connect --ip 10.81.6.10 --ip6 fd81:6::10 both plain");
+    for name in ["agent", "tight"] {
+        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
+        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+    }
+    bed.world.sh(
+        "echo 1 >/proc/sys/net/ipv4/ip_forward; nft delete table inet spoke_transit 2>/dev/null || true
+        for each in all up0 default; do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done
+        for each in $(ls /sys/class/net); do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done
+        for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done",
+    );
+    bed
+}
+
+/// The fenced containers, with their addresses.
+const FENCED: [(&str, &str, &str); 2] =
+    [("agent", "10.81.1.10", "fd81:1::10"), ("tight", "10.81.5.10", "fd81:5::10")];
+
+#[test]
+fn nothing_leaves_as_an_answer_to_a_forged_address() {
+    let bed = bed();
+    for (name, four, six) in FENCED {
+        let begun = [(four, "203.0.113.98", "10.81.6.1"), (six, "2001:db8:113::98", "fd81:6::1")];
+        for (address, forged, gateway) in begun {
+            bed.attempt("plain", &format!("starts {forged} 8443 {address} 4001 {gateway}"));
+            let answer = format!("udp {forged} 8443 from={address}/4001");
+            assert_eq!(bed.attempt(name, &answer), "shut", "{name}: {forged}");
+        }
+    }
+    let seen = bed.seen();
+    assert!(!seen.contains("113.98") && !seen.contains("113::98"), "{seen}");
+    let denied = bed.spoke("denied");
+    assert!(denied.contains("203.0.113.98:8443") && denied.contains("agent"), "{denied}");
+}
+
+/// Another container begins a flow to the world with the fenced one's address, and the world answers.
+#[test]
+fn nothing_leaves_because_another_one_used_its_address() {
+    let bed = bed();
+    for (name, four, six) in FENCED {
+        let begun = [(four, "203.0.113.97", "10.81.6.1"), (six, "2001:db8:113::97", "fd81:6::1")];
+        for (address, world, gateway) in begun {
+            bed.attempt("plain", &format!("starts {address} 4002 {world} 8443 {gateway}"));
+            let rest = format!("udp {world} 8443 from={address}/4002");
+            assert_eq!(bed.attempt(name, &rest), "shut", "{name}: {world}");
+        }
+    }
+    let seen = bed.seen();
+    assert!(!seen.contains("113.97") && !seen.contains("113::97"), "{seen}");
+}
+
+/// A frame to a neighbour carries a packet for the world, which the bridge switches before the eyes of connection
+/// tracking; and the world sends what answers it.
+#[test]
+fn nothing_leaves_because_the_bridge_has_switched_it() {
+    let bed = bed();
+    let begun = [
+        ("10.81.1.10", "203.0.113.53", "10.81.1.11"),
+        ("fd81:1::10", "2001:db8:113::53", "fd81:1::11"),
+    ];
+    for (address, world, mate) in begun {
+        assert_eq!(
+            bed.attempt("agent", &format!("starts {address} 4003 {world} 4004 {mate}")),
+            "sent"
+        );
+        bed.world.sh(&format!(
+            "ip netns exec world python3 -c \"
+import socket
+s = socket.socket(socket.AF_INET6 if ':' in '{world}' else socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('{world}', 4004)); s.sendto(b'x', ('{address}', 4003))\""
+        ));
+        assert_eq!(bed.attempt("agent", &format!("udp {world} 4004 from={address}/4003")), "shut");
+    }
+    let heard = bed.seen();
+    assert!(!heard.contains("4004"), "{heard}");
+}
+
+/// The host forwards anyway, and the world has a route to the container.
+#[test]
+fn a_port_that_is_not_published_does_not_answer_the_world() {
+    let bed = bed();
+    for (_, four, six) in FENCED {
+        for address in [four, six] {
+            assert_eq!(bed.attempt("world", &format!("tcp {address} 8022")), "shut", "{address}");
+        }
+    }
+}
+
+/// What a container answers as before: published ports, other networks, itself by the host's address, a bridge of
+/// another program.
+#[test]
+fn honest_calls_are_answered() {
+    let bed = bed();
+    bed.world.netns("guest");
+    bed.world.sh(
+        "ip link add br9 type bridge; ip link add guest0 type veth peer name eth0 netns guest
+        ip link set guest0 master br9 up; ip address add 10.99.9.1/24 dev br9; ip link set br9 up
+        ip -n guest address add 10.99.9.2/24 dev eth0; ip -n guest link set eth0 up
+        ip -n guest route add default via 10.99.9.1
+        nft 'add table ip guests; add chain ip guests post { type nat hook postrouting priority 100; }
+            add rule ip guests post ip saddr 10.99.9.0/24 oifname != br9 masquerade'",
+    );
+    bed.all("world", &[("tcp 203.0.113.254 8080", "open"), ("tcp 203.0.113.254 8081", "open")]);
+    for caller in ["plain", "agent", "tight", "guest"] {
+        bed.all(
+            caller,
+            &[
+                ("tcp 203.0.113.254 8080", if caller == "tight" { "shut" } else { "open" }),
+                ("tcp 203.0.113.254 8081", if caller == "agent" { "shut" } else { "open" }),
+            ],
+        );
+    }
+    bed.all("plain", &[("tcp 10.81.1.10 8022", "open"), ("tcp 10.81.5.10 8022", "open")]);
+    bed.all("plain", &[("tcp fd81:1::10 8022", "open"), ("tcp fd81:5::10 8022", "open")]);
+    bed.all("mate", &[("tcp 10.81.1.10 8022", "open"), ("tcp fd81:1::10 8022", "open")]);
+}
+
+/// What comes by one uplink is answered by another one.
+#[test]
+fn an_uplink_may_be_answered_by_another_one() {
+    let bed = bed();
+    bed.world.sh(
+        "ip link add link up0 name up1 type macvlan mode bridge; ip address add 203.0.114.254/24 dev up1
+        ip link set up1 up; echo 0 >/proc/sys/net/ipv4/conf/up1/rp_filter
+        ip -n world route add 203.0.114.254 dev out0
+        ip -n world neighbour replace 203.0.114.254 dev out0 nud permanent \
+            lladdr $(cat /sys/class/net/up1/address)",
+    );
+    bed.all("world", &[("tcp 203.0.114.254 8080", "open"), ("tcp 203.0.114.254 8081", "open")]);
+    let came = bed.world.sh("ip -s link show up1 | awk '/RX/ { getline; print $2 }'");
+    assert_ne!(came.trim(), "0");
+}
