@@ -43,7 +43,13 @@ fn nothing_leaves_as_an_answer_to_a_forged_address() {
             assert_eq!(bed.attempt(name, &answer), "shut", "{name}: {forged}");
         }
     }
+    for port in ["8080", "8081"] {
+        bed.attempt("plain", &format!("begins 203.0.113.95 203.0.113.254 {port} 10.81.6.1"));
+    }
+    // What is sent after it comes after it.
+    assert_eq!(bed.attempt("plain", "tcp 203.0.113.94 443"), "open");
     let seen = bed.seen();
+    assert!(!seen.contains("113.95") && seen.contains("113.94"), "{seen}");
     assert!(!seen.contains("113.98") && !seen.contains("113::98"), "{seen}");
     let denied = bed.spoke("denied");
     assert!(denied.contains("203.0.113.98:8443") && denied.contains("agent"), "{denied}");
@@ -61,8 +67,9 @@ fn nothing_leaves_because_another_one_used_its_address() {
             assert_eq!(bed.attempt(name, &rest), "shut", "{name}: {world}");
         }
     }
-    let seen = bed.seen();
-    assert!(!seen.contains("113.97") && !seen.contains("113::97"), "{seen}");
+    let denied = bed.spoke("denied");
+    assert!(denied.contains("203.0.113.97:8443") && denied.contains("tight"), "{denied}");
+    assert!(denied.contains("[2001:db8:113::97]:8443"), "{denied}");
 }
 
 /// A frame to a neighbour carries a packet for the world, which the bridge switches before the eyes of connection

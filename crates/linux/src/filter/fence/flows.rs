@@ -6,11 +6,12 @@ use netlink::nft::{Conntrack, Expression, Meta};
 
 use super::rules::{ICMPV6, MARK, equal, in_link, jump};
 use super::sets::{FENCED, OWN, ROUTED, SOURCES};
-use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, Steps, ending, translated};
+use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, ending, translated};
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
 const ICMP: u8 = 1;
 /// `NF_CT_STATE_BIT`.
+pub(super) const ESTABLISHED: u32 = 2;
 const RELATED: u32 = 4;
 const NEW: u32 = 8;
 /// `IP_CT_DIR_ORIGINAL`.
@@ -32,8 +33,8 @@ pub(super) fn of_state(states: u32) -> Steps {
     ]
 }
 
-/// The mark of the first packet of a flow whose sender is not behind the device that it came by, where it has none: kernels
-/// before 5.19 know routes only where it is not known yet which device it leaves by.
+/// The mark of a flow whose first packet this host would answer by another device than it came by, where it has no mark:
+/// kernels before 5.19 know routes only where it is not known yet which device the packet leaves by.
 const FORGED: u32 = MARK + 1;
 
 /// Marks what this host would answer by another device than it came by.
@@ -45,14 +46,26 @@ pub(super) fn beginning() -> Vec<Steps> {
             equal(kind.to_vec()),
             Expression::ReturnPath(R),
             equal(vec![0; 4]),
-            Expression::Meta(Meta::Mark, R),
+            Expression::Conntrack(Conntrack::Mark, R),
             equal(vec![0; 4]),
             Expression::Load(R, FORGED.to_ne_bytes().to_vec().into()),
-            Expression::SetMark(R),
+            Expression::SetConnectionMark(R),
         ]);
         steps
     };
     KINDS.map(forged).to_vec()
+}
+
+fn forged() -> Steps {
+    vec![Expression::Conntrack(Conntrack::Mark, R), equal(FORGED.to_ne_bytes().to_vec())]
+}
+
+/// What belongs to a flow that has been answered, and that was not begun in another's name.
+pub(super) fn genuine_flow() -> Steps {
+    let mark = FORGED.to_ne_bytes().to_vec().into();
+    let mut steps = of_state(ESTABLISHED);
+    steps.extend([Expression::Conntrack(Conntrack::Mark, R), Expression::Unequal(R, mark), ACCEPT]);
+    steps
 }
 
 /// What is no packet of a flow that has been answered.
@@ -76,8 +89,7 @@ pub(super) fn arriving() -> Vec<Steps> {
         expected.push(Expression::Meta(Meta::Protocol, R));
         expected.push(Expression::Unequal(R, vec![reports].into()));
     }
-    let forged = vec![Expression::Meta(Meta::Mark, R), equal(FORGED.to_ne_bytes().to_vec()), DROP];
-    vec![ending(expected, DROP), forged]
+    vec![ending(expected, DROP), ending(forged(), DROP)]
 }
 
 /// What stays behind the bridge. With `br_netfilter` a frame comes here, too, whose packet is for elsewhere, and which
@@ -133,5 +145,13 @@ pub(super) fn answers() -> Vec<Steps> {
         Expression::In(ROUTED.name, R),
         ACCEPT,
     ];
-    vec![begun_here, translated(ACCEPT), of_group(GROUP), of_group(VLAN_GATEWAY), to_others, routed]
+    vec![
+        ending(forged(), RETURN),
+        begun_here,
+        translated(ACCEPT),
+        of_group(GROUP),
+        of_group(VLAN_GATEWAY),
+        to_others,
+        routed,
+    ]
 }

@@ -2,7 +2,9 @@
 
 use netlink::nft::{Base, ChainKind, Expression, Hook, Meta, Policy, Register, Set, Verdict};
 
-use super::flows::{answers, arriving, beginning, begins, begun, of_state, within};
+use super::flows::{
+    ESTABLISHED, answers, arriving, beginning, begins, begun, genuine_flow, of_state, within,
+};
 use super::sets::{
     ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES,
     STAMP, STRICT, TABLE, WITHIN, all_sets,
@@ -27,8 +29,6 @@ pub(super) const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 /// `RTN_UNICAST` (rtnetlink(7)).
 const UNICAST: u32 = 1;
-/// `NF_CT_STATE_BIT`.
-const ESTABLISHED: u32 = 2;
 /// Router solicitation, neighbour solicitation and advertisement (RFC 4861).
 const DISCOVERY: [u8; 3] = [133, SOLICITATION, ADVERTISEMENT];
 const SOLICITATION: u8 = 135;
@@ -180,7 +180,7 @@ fn leaving() -> Vec<Steps> {
     rules.push(ending(between(&WITHIN), jump("within")));
     rules.extend(choosing("refused"));
     rules.extend([
-        established(jump("answers")),
+        ending(of_state(ESTABLISHED), jump("answers")),
         by_bridge(Ip::V4, &ALLOWED),
         by_bridge(Ip::V6, &ALLOWED),
         by_source(Ip::V4, &OPENINGS),
@@ -217,7 +217,7 @@ fn own_leaving() -> Vec<Steps> {
     let mut rules = vec![ending(between(&WITHIN), jump("within"))];
     rules.extend(choosing("denied"));
     rules.extend([
-        established(jump("answers")),
+        ending(of_state(ESTABLISHED), jump("answers")),
         by_source(Ip::V4, &OWN_ALLOWED),
         by_source(Ip::V6, &OWN_ALLOWED),
         by_source(Ip::V4, &OPENINGS),
@@ -231,7 +231,7 @@ fn own_to_host() -> Vec<Steps> {
     let mut rules = DISCOVERY.map(|kind| ending(of_icmpv6(kind), ACCEPT)).to_vec();
     rules.extend([
         to_others(),
-        established(ACCEPT),
+        genuine_flow(),
         names(UDP),
         names(TCP),
         by_source(Ip::V4, &OWN_HOSTS),
@@ -247,7 +247,7 @@ fn to_host() -> Vec<Steps> {
     rules.push(to_others());
     rules.extend(of_link_or_unspecified(jump("forged")));
     rules.extend([
-        established(ACCEPT),
+        genuine_flow(),
         names(UDP),
         names(TCP),
         by_bridge(Ip::V4, &HOSTS),
@@ -319,11 +319,6 @@ fn own_refused() -> Vec<Steps> {
     let learning =
         |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &OWN_LEARNING), jump("learned"));
     vec![learning(Ip::V4), learning(Ip::V6), vec![jump("denied")]]
-}
-
-/// What belongs to a flow that has been answered.
-fn established(then: Expression<'static>) -> Steps {
-    ending(of_state(ESTABLISHED), then)
 }
 
 /// Matches the bridge, destination, protocol and port.
