@@ -78,8 +78,8 @@ fn nothing_leaves_because_another_one_used_its_address() {
 fn nothing_leaves_because_the_bridge_has_switched_it() {
     let bed = bed();
     let begun = [
-        ("10.81.1.10", "203.0.113.53", "10.81.1.11"),
-        ("fd81:1::10", "2001:db8:113::53", "fd81:1::11"),
+        ("10.81.1.10", "203.0.113.92", "10.81.1.11"),
+        ("fd81:1::10", "2001:db8:113::92", "fd81:1::11"),
     ];
     for (address, world, mate) in begun {
         assert_eq!(

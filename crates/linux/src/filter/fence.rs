@@ -4,6 +4,7 @@
 //! `fence.nft` is the readable form. Rules by address are ranges in sets, keyed by the bridge; what answers
 //! for allowed names open is elements that expire.
 
+mod behind;
 mod calm;
 mod checked;
 mod flows;

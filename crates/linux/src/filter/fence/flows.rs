@@ -1,4 +1,4 @@
-//! Flows that a container may belong to without having begun them: who may begin one with it, and which answers leave.
+//! Flows that a container may belong to without being the one that began them: who may begin one, and which answers leave.
 
 use std::borrow::Cow;
 
@@ -70,11 +70,11 @@ pub(super) fn genuine_flow() -> Steps {
 
 /// What is no packet of a flow that has been answered.
 pub(super) fn begins() -> Steps {
-    ending(of_state(NEW | RELATED), jump("begun"))
+    ending(of_state(NEW | RELATED), jump("started"))
 }
 
 /// What goes to a fenced container.
-pub(super) fn begun() -> Vec<Steps> {
+pub(super) fn started() -> Vec<Steps> {
     let own =
         |ip: Ip| ending(ip.behind(Meta::OutputName, ip.destination(), &OWN), jump("arriving"));
     let fenced = vec![Expression::Meta(Meta::OutputName, R), Expression::In(FENCED.name, R)];
@@ -124,7 +124,7 @@ pub(super) fn within() -> Vec<Steps> {
 /// What belongs to a flow that the container began passes. What others began is answered where it came by a published port,
 /// to networks of this host, and where the network is reached by routes.
 pub(super) fn answers() -> Vec<Steps> {
-    let begun_here =
+    let own_flow =
         vec![Expression::Conntrack(Conntrack::Direction, R), equal(vec![ORIGINAL]), ACCEPT];
     let of_group = |group: u32| {
         let is_it = equal(group.to_ne_bytes().to_vec());
@@ -147,7 +147,7 @@ pub(super) fn answers() -> Vec<Steps> {
     ];
     vec![
         ending(forged(), RETURN),
-        begun_here,
+        own_flow,
         translated(ACCEPT),
         of_group(GROUP),
         of_group(VLAN_GATEWAY),

@@ -12,10 +12,9 @@ use super::calm::calmly;
 use super::learning;
 use super::opened::{self, Opening};
 use super::sets::{
-    FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES, STRICT, TABLE, WITHIN, of,
-    own_allowed, routed, sources,
+    FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, STRICT, TABLE, of, own_allowed,
 };
-use super::{ATTEMPTS, near, rules, strict};
+use super::{ATTEMPTS, behind, near, rules, strict};
 use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof::Sender;
 use crate::identity::digest_of;
@@ -119,7 +118,7 @@ impl Own {
         Self { fence, near: Vec::new(), ..self.clone() }
     }
 
-    fn about(&self, doing: &str) -> String {
+    pub(super) fn about(&self, doing: &str) -> String {
         format!("{doing} the egress rules of {} ({TABLE})", self.id)
     }
 }
@@ -165,7 +164,7 @@ fn make(
             strict::be_first(socket)?;
             continue;
         }
-        put_bridge(&mut transaction, own, "making");
+        behind::put(&mut transaction, own, "making");
         for set in range_sets() {
             let there = of_sources(socket, set, &own.bridge, &own.sources)?;
             let wanted = || wanted.iter().filter(|(name, _)| *name == set).map(|(_, it)| it);
@@ -199,29 +198,6 @@ fn have_chains(socket: &mut Socket) -> Result<()> {
     let ruleset = rules::ruleset();
     ruleset.ensure(socket)?;
     if ruleset.verify(socket).is_err() { ruleset.reload(socket) } else { Ok(()) }
-}
-
-/// What its rules need to know of the bridge.
-fn put_bridge(transaction: &mut Transaction, own: &Own, doing: &str) {
-    let within = Element::of(Tuple::new().interface(&own.bridge).interface(&own.bridge));
-    transaction.ensure_element(TABLE, WITHIN.name, &within, own.about(doing));
-    for (set, range) in sources(&own.bridge, &own.gateways) {
-        transaction.add_between(TABLE, set, &range, own.about(doing));
-    }
-    let routed = routed(&own.bridge, &own.routed);
-    super::put_routed(transaction, &routed, || own.about(doing));
-}
-
-/// Whether that is there of the bridges of all.
-fn is_bridge_kept(socket: &mut Socket, all: &[Own]) -> Result<bool> {
-    let mut there = Vec::new();
-    for set in SOURCES {
-        there.extend(nft::between(socket, TABLE, set.name)?);
-    }
-    let of = |own: &Own| sources(&own.bridge, &own.gateways);
-    let is_there = |(_, range): &(&str, Between)| there.contains(range);
-    Ok(all.iter().flat_map(of).all(|it| is_there(&it))
-        && super::is_routed_so(socket, all.iter().map(|it| (&it.bridge, &*it.routed)))?)
 }
 
 fn put_marks(transaction: &mut Transaction, own: &Own, marks: &[(&'static str, Element)]) {
@@ -278,7 +254,7 @@ fn shut_some(socket: &mut Socket, some: &[Own]) -> Result<bool> {
             }
         }
         for own in &lost {
-            put_bridge(&mut transaction, own, "shutting");
+            behind::put(&mut transaction, own, "shutting");
             put_marks(&mut transaction, own, &own.marks()?);
             learn_for(&mut transaction, own, Duration::ZERO);
         }
@@ -315,7 +291,7 @@ pub fn is_own_kept(
     now: &Moment,
 ) -> Result<bool> {
     if !all.is_empty()
-        && (rules::ruleset().verify(socket).is_err() || !is_bridge_kept(socket, all)?)
+        && (rules::ruleset().verify(socket).is_err() || !behind::is_kept(socket, all)?)
     {
         return Ok(false);
     }

@@ -3,7 +3,7 @@
 use netlink::nft::{Base, ChainKind, Expression, Hook, Meta, Policy, Register, Set, Verdict};
 
 use super::flows::{
-    ESTABLISHED, answers, arriving, beginning, begins, begun, genuine_flow, of_state, within,
+    ESTABLISHED, answers, arriving, beginning, begins, genuine_flow, of_state, started, within,
 };
 use super::sets::{
     ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES,
@@ -64,7 +64,7 @@ pub(super) fn ruleset() -> Ruleset {
             ("reports", Some(base(Hook::Output))),
             ("to_link", None),
             ("input", Some(base(Hook::Input))),
-            ("begun", None),
+            ("started", None),
             ("arriving", None),
             ("within", None),
             ("answers", None),
@@ -93,7 +93,7 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("marking", vec![marking()]),
         ("forward", [vec![begins()], judged("own_leaving", "leaving")].concat()),
         ("beginning", beginning()),
-        ("begun", begun()),
+        ("started", started()),
         ("arriving", arriving()),
         ("within", within()),
         ("answers", answers()),
