@@ -90,6 +90,7 @@ fn nothing_leaves_because_the_bridge_has_switched_it() {
             "ip netns exec world python3 -c \"
 import socket
 s = socket.socket(socket.AF_INET6 if ':' in '{world}' else socket.AF_INET, socket.SOCK_DGRAM)
+s.family == socket.AF_INET6 and s.setsockopt(41, 78, 1)  # IPV6_FREEBIND
 s.bind(('{world}', 4004)); s.sendto(b'x', ('{address}', 4003))\""
         ));
         assert_eq!(bed.attempt("agent", &format!("udp {world} 4004 from={address}/4003")), "shut");
