@@ -154,3 +154,15 @@ fn an_uplink_may_be_answered_by_another_one() {
     let came = bed.world.sh("ip -s link show up1 | awk '/RX/ { getline; print $2 }'");
     assert_ne!(came.trim(), "0");
 }
+
+/// A network that is reached by routes answers whoever calls.
+#[test]
+fn a_network_that_is_reached_by_routes_answers_the_world() {
+    let bed = Bed::new(&["routed"]);
+    bed.spoke("network create --direct --egress none --subnet 10.81.8.0/24 near");
+    bed.spoke("network connect --ip 10.81.8.10 near routed");
+    listen(&bed.world, "/run/netns/routed", "routed 8022");
+    until(&bed.world, "ip netns exec routed ss -Hltn | grep -q ':8022 '");
+    bed.all("world", &[("tcp 10.81.8.10 8022", "open")]);
+    assert_eq!(bed.attempt("routed", "tcp 203.0.113.90 443"), "shut");
+}
