@@ -303,7 +303,7 @@ impl Driver for Linux {
             Some(LinkKind::Bridge(bridge)) => bridge,
             Some(kind) => {
                 shared::remove(&network.name, kind, &self.lock, &|links| self.reap(links))?;
-                return match has_links(&mut Socket::route()?)? {
+                return match strays::has_links(&mut Socket::route()?)? {
                     true => Ok(()),
                     false => self.policy.forget_unowned(),
                 };
@@ -495,9 +495,4 @@ impl Drop for Linux {
             false => announced.iter().for_each(Announcement::announce_once),
         }
     }
-}
-
-/// Whether an interface of Spoke's exists: the guard of the loopback also protects those without elements.
-fn has_links(socket: &mut Socket) -> Result<bool> {
-    Ok(socket.links(Links::default())?.iter().any(|link| link.group == GROUP))
 }

@@ -89,3 +89,8 @@ fn presence_of(mark: &str, links: &BTreeSet<&IfName>) -> Presence {
         false => Presence::Doubtful,
     }
 }
+
+/// Whether an interface of Spoke's exists: the guard of the loopback also protects those without elements.
+pub(crate) fn has_links(socket: &mut Socket) -> Result<bool> {
+    Ok(socket.links(Links::default())?.iter().any(|link| link.group == GROUP))
+}
