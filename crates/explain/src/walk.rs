@@ -4,6 +4,8 @@ mod arrive;
 mod back;
 mod begin;
 mod bridge;
+#[cfg(test)]
+mod fake;
 mod fix;
 mod gate;
 mod hop;
@@ -124,19 +126,7 @@ enum Arrived {
 
 /// Follows the packet of `trip` there, and the answer back.
 pub fn walk(kernel: &mut dyn Kernel, trip: &Trip, before: Vec<Hop>) -> Report {
-    let mut walker = Walker {
-        kernel,
-        trip,
-        hops: before,
-        is_back: false,
-        mtus: Vec::new(),
-        is_routed: false,
-        called: None,
-        led: None,
-        unanswered: None,
-        left: None,
-        unhidden: None,
-    };
+    let mut walker = Walker::new(kernel, trip, before);
     let walked = walker.there_and_back();
     let verdict = match walked {
         Ok(()) => Verdict::Reaches,
@@ -166,6 +156,24 @@ struct Walker<'a> {
     left: Option<u32>,
     /// What is to be said of a packet that leaves with a container's own address.
     unhidden: Option<String>,
+}
+
+impl<'a> Walker<'a> {
+    fn new(kernel: &'a mut dyn Kernel, trip: &'a Trip, hops: Vec<Hop>) -> Self {
+        Self {
+            kernel,
+            trip,
+            hops,
+            is_back: false,
+            mtus: Vec::new(),
+            is_routed: false,
+            called: None,
+            led: None,
+            unanswered: None,
+            left: None,
+            unhidden: None,
+        }
+    }
 }
 
 impl Walker<'_> {

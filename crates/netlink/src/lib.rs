@@ -48,7 +48,7 @@ pub use counters::{Count, Counters};
 pub use decode::decode_anything;
 pub use host_lock::{HostLock, HostLocked};
 pub use link::{
-    At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, NewVxlan,
+    At, Change, DeviceKind, Flags, Function, Link, Links, NewBridge, NewDevice, NewTap, NewVxlan,
     OperState, Peer, Sharing, Tap, Veth,
 };
 pub use monitor::{Event, Monitor, Stop, Wake};

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use model::{Family, Protocol};
 use netlink::{Routed, Way};
 
+use super::outside::is_uplink;
 use super::{End, Hop, Site, Standing, Walked, Walker, mend};
 use crate::packet::{Carried, Packet};
 use crate::port::Space;
@@ -157,10 +158,7 @@ impl Walker<'_> {
             }
             let which = crate::port::Which::Index(address.link);
             let link = self.ask(|kernel| kernel.link(Space::HOST, &which))?;
-            let is_uplink = link.is_some_and(|link| {
-                link.flags.is_up() && link.group == 0 && link.kind.as_deref() != Some("bridge")
-            });
-            if is_uplink {
+            if link.as_ref().is_some_and(is_uplink) {
                 return Ok(Some((address.link, own)));
             }
         }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::Family;
 use netlink::sysctl::Parameter;
-use netlink::{Link, Routed, Way};
+use netlink::{Address, Link, Routed, Way};
 
 use super::{Arrived, End, Hop, Walked, Walker};
 use crate::packet::{Device, Packet};
@@ -19,24 +19,13 @@ const LINKS: usize = 8;
 impl Walker<'_> {
     /// What comes from beyond the default route.
     pub(super) fn comes_from_outside(&mut self, packet: &mut Packet) -> Walked<Arrived> {
-        let family = packet.family();
-        let Some((index, own)) = self.uplink(family)? else {
-            return Err(self.unknown("outside", "this host has no way to the outside"));
-        };
         let index = match (packet.is_reply, self.left) {
             // The machine that answers sends to where the packet came from.
             (true, Some(left)) => left,
-            _ => self.entry(packet.destination)?.unwrap_or(index),
+            _ => self.calls(packet)?,
         };
         let link = self.link_of_host(index)?;
         if !packet.is_reply {
-            let far = self.caller(family);
-            let asked = Routed::new(far);
-            let is_routed =
-                matches!(self.ask(|kernel| kernel.way(Space::HOST, &asked))?, Way::Out { .. });
-            let is_given = matches!(self.trip.from, End::Address(_));
-            packet.source = if is_routed || is_given { far } else { self.near(index, own)? };
-            packet.original.source = packet.source;
             self.ok("outside", format!("{} comes in by {}", packet.source, link.name));
             self.other_ways_in(&link, packet)?;
         }
@@ -51,11 +40,47 @@ impl Walker<'_> {
         self.host(&link, packet)
     }
 
-    /// An address of the segment that is not this host's.
+    /// The link by which a machine beyond calls; its address becomes the packet's source.
+    fn calls(&mut self, packet: &mut Packet) -> Walked<u32> {
+        let (family, called) = (packet.family(), packet.destination);
+        let Some((uplink, own)) = self.uplink(family)? else {
+            return Err(self.unknown("outside", "this host has no way to the outside"));
+        };
+        if packet.is_reply {
+            return Ok(uplink);
+        }
+        let far = self.caller(family);
+        let way = self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(far)))?;
+        let is_given = matches!(self.trip.from, End::Address(_));
+        // Who is on a segment of this host sends by that, whatever address of this host it calls.
+        let is_near = is_given && matches!(way, Way::Out { gateway: None, .. });
+        let entry = if is_near { None } else { self.entry(called)? };
+        let index = entry.unwrap_or(uplink);
+        let is_out = matches!(way, Way::Out { .. })
+            && (index == uplink || self.leads_out(index, called, far)?);
+        let net_of = entry.map_or(own, |_| called);
+        packet.source = if is_given || is_out { far } else { self.near(index, net_of)? };
+        packet.original.source = packet.source;
+        Ok(index)
+    }
+
+    /// Whether what this host sends from its address on a link leaves by that: one of several ways out.
+    fn leads_out(&mut self, link: u32, own: IpAddr, far: IpAddr) -> Walked<bool> {
+        let asked = Routed { from: Some(own), ..Routed::new(far) };
+        let way = self.ask(|kernel| kernel.way(Space::HOST, &asked))?;
+        Ok(matches!(way, Way::Out { link: out, .. } if out == link))
+    }
+
+    /// An address of the segment that is not this host's: of the subnet of `own`, or else of another one of the link.
     fn near(&mut self, link: u32, own: IpAddr) -> Walked<IpAddr> {
         let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
-        let net = all.iter().find(|it| it.link == link && it.address.addr() == own);
-        let other = net.and_then(|it| it.address.hosts().find(|host| *host != own));
+        let is_its = |it: &&Address| {
+            it.link == link && it.scope == 0 && it.address.addr().is_ipv4() == own.is_ipv4()
+        };
+        let mut nets: Vec<&Address> = all.iter().filter(is_its).collect();
+        nets.sort_by_key(|it| it.address.addr() != own);
+        let is_own = |host: &IpAddr| all.iter().any(|it| it.address.addr() == *host);
+        let other = nets.into_iter().find_map(|it| it.address.hosts().find(|host| !is_own(host)));
         other.ok_or_else(|| self.unknown("outside", "this host has no way to the outside"))
     }
 
@@ -76,7 +101,7 @@ impl Walker<'_> {
         let way = self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(packet.source)))?;
         let Way::Out { link: back, gateway: Some(_), .. } = way else { return Ok(()) };
         let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
-        let is_of_link = |it: &&netlink::Address| {
+        let is_of_link = |it: &&Address| {
             it.scope == 0 && it.address.addr().is_ipv4() && it.address.prefix_len() < 32
         };
         let mut links: Vec<u32> = all.iter().filter(is_of_link).map(|it| it.link).collect();
@@ -151,13 +176,19 @@ impl Walker<'_> {
     }
 }
 
+/// Drivers of links behind which are no other hosts: those of a bridge are containers', the rest leads nowhere by itself.
+const INNER: [&str; 4] = ["bridge", "dummy", "ifb", "vrf"];
+
 /// Whether a link leads to other hosts: no container is behind it.
-fn is_uplink(link: &Link) -> bool {
-    let name = link.name.as_str();
-    link.flags.is_up() && link.group == 0 && link.kind.as_deref() != Some("bridge") && name != "lo"
+pub(super) fn is_uplink(link: &Link) -> bool {
+    let is_inner = link.kind.as_deref().is_some_and(|kind| INNER.contains(&kind));
+    link.flags.is_up() && !link.flags.is_loopback() && link.group == 0 && !is_inner
 }
 
 /// The command that turns `rp_filter` off: the kernel takes the larger value of the device and of all devices.
 pub(super) fn unfiltered(device: &str) -> String {
     format!("{} {}=0", Parameter::rp_filter(device).command("0"), Parameter::rp_filter("all"))
 }
+
+#[cfg(test)]
+mod tests;
