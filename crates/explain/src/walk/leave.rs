@@ -200,6 +200,8 @@ impl Walker<'_> {
             (Way::Nowhere(_), false, Some(gateway)) => Some(format!(" via {gateway}")),
             _ => None,
         };
+        // A route to an address that stands for all others opens none of them.
+        let way_out = way_out.filter(|_| !self.goes_to_supposed(packet));
         let fix = way_out.map(|via| {
             let (net, interface) = (model::host_net(to), &plug.interface);
             site.within(&format!("ip route replace {net}{via} dev {interface}"))
@@ -314,5 +316,42 @@ impl Walker<'_> {
                 self.host(end, packet)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Carried;
+    use crate::walk::End;
+    use crate::walk::fake::{Fake, site, trip};
+
+    /// What is named where the container has such a route to who is called.
+    fn fix(errno: Errno, to: End, called: &str) -> Option<String> {
+        let mut kernel = Fake::default();
+        let a = site("a", "10.70.1.2/24", Space(1));
+        let trip = trip(End::Container(a.clone()), to);
+        let mut walker = Walker::new(&mut kernel, &trip, Vec::new());
+        let packet =
+            Packet::new("10.70.1.2".parse().unwrap(), called.parse().unwrap(), Carried::Tcp(80));
+        let _ = walker.no_route((&a, Space(1)), &a.plugs[0], &packet, Way::Nowhere(errno));
+        walker.hops.pop().unwrap().fix
+    }
+
+    #[test]
+    fn no_route_to_a_supposed_address_is_named() {
+        let (far, named) = ("203.0.113.77", "198.51.100.7");
+        for errno in [Errno::INVAL, Errno::HOSTUNREACH, Errno::ACCESS] {
+            assert_eq!(fix(errno, End::Outside, far), None);
+            assert_eq!(
+                fix(errno, End::Address(named.parse().unwrap()), named).unwrap(),
+                "ip -n a route replace 198.51.100.7/32 via 10.70.1.1 dev eth0"
+            );
+        }
+        // The default route is for all of them.
+        assert_eq!(
+            fix(Errno::NETUNREACH, End::Outside, far).unwrap(),
+            "ip -n a route add default via 10.70.1.1 dev eth0"
+        );
     }
 }

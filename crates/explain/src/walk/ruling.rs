@@ -100,9 +100,7 @@ impl Walker<'_> {
         let verb = if place.rejects { "refuses" } else { "drops" };
         let is_supposed = matches!(self.trip.from, super::End::Outside);
         let source = (!is_supposed).then_some(packet.original.source);
-        // The packet's own destination: of an answer, who asked.
-        let goes_to = if packet.is_reply { &self.trip.from } else { &self.trip.to };
-        let is_certain = self.trip.address.is_some() || !matches!(goes_to, super::End::Outside);
+        let is_certain = !self.goes_to_supposed(packet);
         let refused = Refused { packet, source, is_certain, place: &place };
         let follows = self.trip.follows.as_ref();
         let known = followed(&refused, follows)
@@ -121,6 +119,14 @@ impl Walker<'_> {
         };
         let fix = fix.map(|fix| if space == Space::HOST { fix } else { self.within(space, &fix) });
         self.fail(Hop::new(hop, what).by(by).ruled(place).fixed_if(fix))
+    }
+
+    /// Whether a packet goes to an address that only stands for all that are beyond this host.
+    pub(super) fn goes_to_supposed(&self, packet: &Packet) -> bool {
+        match packet.is_reply {
+            true => matches!(self.trip.from, super::End::Outside),
+            false => self.trip.address.is_none() && matches!(self.trip.to, super::End::Outside),
+        }
     }
 
     /// The container that is called, and its first interface.
