@@ -252,13 +252,11 @@ impl Walker<'_> {
         Some(format!("ip route replace {} dev {bridge}", model::host_net(address)))
     }
 
-    /// A command in a namespace.
-    fn within(&self, space: Space, command: &str) -> String {
-        let sites = [&self.trip.from, &self.trip.to];
-        let site = sites.into_iter().filter_map(End::site).find(|site| site.space() == Some(space));
-        match site {
-            Some(site) => site.within(command),
-            None => command.to_owned(),
+    /// A command in a namespace; none where it is not known whose that is.
+    fn within(&self, space: Space, command: &str) -> Option<String> {
+        match space {
+            Space::HOST => Some(command.to_owned()),
+            _ => self.site_in(space).map(|site| site.within(command)),
         }
     }
 

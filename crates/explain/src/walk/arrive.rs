@@ -181,6 +181,6 @@ impl Walker<'_> {
         }
         let what = format!("{name} ignores echo requests ({key})");
         let fix = self.within(space, &key.command("0"));
-        Err(self.fail(Hop::new("echo", what).by(Author::Operator).fixed(fix)))
+        Err(self.fail(Hop::new("echo", what).by(Author::Operator).fixed_if(fix)))
     }
 }

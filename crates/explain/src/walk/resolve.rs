@@ -6,7 +6,6 @@ use model::Mac;
 use netlink::sysctl::Parameter;
 use netlink::{Link, Neighbour};
 
-use super::fix::of_place;
 use super::hop::Status;
 use super::{Hop, Walked, Walker};
 use crate::judge::judge;
@@ -29,7 +28,7 @@ pub(super) struct Owner<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unanswered {
     what: String,
-    fix: String,
+    fix: Option<String>,
 }
 
 /// Who asks for an address, and who is asked.
@@ -73,7 +72,7 @@ impl Walker<'_> {
         let what =
             format!("{whose} sends what is for {next} to {known} ({how}), but {name} has {mac}");
         let fix = self.within(space, &format!("ip neigh del {next} dev {}", link.name));
-        Err(self.fail(Hop::new("neighbour", what).fixed(fix)))
+        Err(self.fail(Hop::new("neighbour", what).fixed_if(fix)))
     }
 
     /// Notes that the kernel asked, and got no answer.
@@ -95,7 +94,7 @@ impl Walker<'_> {
     /// That every next hop answered.
     pub(super) fn are_answered(&mut self) -> Walked<()> {
         let Some(Unanswered { what, fix }) = self.unanswered.take() else { return Ok(()) };
-        let hop = Hop::new("neighbour", what).fixed(fix);
+        let hop = Hop::new("neighbour", what).fixed_if(fix);
         Err(self.fail(Hop { status: Status::Unknown, ..hop }))
     }
 
@@ -120,7 +119,9 @@ impl Walker<'_> {
             if !link.flags.resolves() {
                 let what = format!("{name} does not use ARP: it is off on {}", link.name);
                 let fix = self.within(at, &format!("ip link set {} arp on", link.name));
-                return Err(self.fail(Hop::new("neighbour", what).by(Author::Operator).fixed(fix)));
+                return Err(
+                    self.fail(Hop::new("neighbour", what).by(Author::Operator).fixed_if(fix))
+                );
             }
         }
         self.answers_arp(there, other, owner.name)?;
@@ -204,8 +205,8 @@ impl Walker<'_> {
             return Err(self.fail(Hop::new(hop, what).by(by).ruled(place).fixed_if(fix)));
         }
         let what = format!("{place} drops the packets of ARP by which {whose} asks who has {next}");
-        let fix = self.within(space, &of_place(&place));
-        Err(self.fail(Hop::new("filter", what).by(by).ruled(place).fixed(fix)))
+        let fix = self.taken_out(space, &place, by);
+        Err(self.fail(Hop::new("filter", what).by(by).ruled(place).fixed_if(fix)))
     }
 
     fn answers_arp(&mut self, space: Space, link: &Link, name: &str) -> Walked<()> {
@@ -216,7 +217,9 @@ impl Walker<'_> {
             {
                 let what = format!("{name} answers no question of ARP ({key} is {ANSWERS_NONE})");
                 let fix = self.within(space, &key.command("0"));
-                return Err(self.fail(Hop::new("neighbour", what).by(Author::Operator).fixed(fix)));
+                return Err(
+                    self.fail(Hop::new("neighbour", what).by(Author::Operator).fixed_if(fix))
+                );
             }
         }
         Ok(())
@@ -267,11 +270,10 @@ impl Walker<'_> {
             "{place} drops the packets of ICMPv6 by which {whose} asks who has {next} (RFC 4861)"
         );
         let fix = match place.table.as_str() {
-            "filter" => "ip6tables -I INPUT -p ipv6-icmp -j ACCEPT".to_owned(),
-            _ => of_place(&place),
+            "filter" => self.within(space, "ip6tables -I INPUT -p ipv6-icmp -j ACCEPT"),
+            _ => self.taken_out(space, &place, by),
         };
-        let fix = self.within(space, &fix);
-        self.fail(Hop::new("filter", what).by(by).ruled(place).fixed(fix))
+        self.fail(Hop::new("filter", what).by(by).ruled(place).fixed_if(fix))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the packet filter does, and who has it do so.
 
-use super::fix::{Refused, fix, followed};
+use super::fix::{Refused, fix, followed, of_place};
 use super::{Hop, Plug, Site, Walked, Walker, mend};
 use crate::judge::judge;
 use crate::packet::Packet;
@@ -102,8 +102,12 @@ impl Walker<'_> {
         let source = (!is_supposed).then_some(packet.original.source);
         let is_certain = !self.goes_to_supposed(packet);
         let refused = Refused { packet, source, is_certain, place: &place };
-        let follows = self.trip.follows.as_ref();
-        let known = followed(&refused, follows)
+        if space != Space::HOST {
+            let fix = self.taken_out(space, &place, by);
+            let hop = Hop::new("filter", format!("{place} {verb} {about}"));
+            return self.fail(hop.by(by).ruled(place).fixed_if(fix));
+        }
+        let known = followed(&refused, self.trip.follows.as_ref())
             .or_else(|| direct(packet, by, &place))
             .or_else(|| self.used_up(packet.is_reply, &place))
             .or_else(|| self.of_ours(packet, &place));
@@ -117,8 +121,24 @@ impl Walker<'_> {
                 }
             }
         };
-        let fix = fix.map(|fix| if space == Space::HOST { fix } else { self.within(space, &fix) });
         self.fail(Hop::new(hop, what).by(by).ruled(place).fixed_if(fix))
+    }
+
+    /// The command that takes out what refuses. Firewalls of a container are not told by their own commands: only the
+    /// network is the container's there, and files and daemons would be this host's.
+    pub(super) fn taken_out(
+        &self,
+        space: Space,
+        place: &RuleLocation,
+        by: Author,
+    ) -> Option<String> {
+        let is_firewall = [Author::Ufw, Author::Firewalld, Author::Docker].contains(&by);
+        match (place.is_spokes(), is_firewall && space != Space::HOST && place.rule.is_none()) {
+            (true, _) => Some(of_place(place)),
+            // Such a policy stands behind all that the firewall lets in.
+            (false, true) => None,
+            (false, false) => self.within(space, &of_place(place)),
+        }
     }
 
     /// Whether a packet goes to an address that only stands for all that are beyond this host.
@@ -273,3 +293,6 @@ fn fenced(from: Option<(&String, &String)>, is_own: bool) -> Known {
     };
     ("egress", what, None)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! What is said of a refusal, and what mends it.
+
+use super::*;
+use crate::packet::Carried;
+use crate::rules::Filter;
+use crate::walk::End;
+use crate::walk::fake::{Fake, site, trip};
+
+fn place(table: &str, chain: &str, rule: Option<u64>) -> RuleLocation {
+    RuleLocation {
+        filter: Filter::Nftables,
+        family: 1,
+        table: table.to_owned(),
+        chain: chain.to_owned(),
+        path: Vec::new(),
+        rule,
+        comment: None,
+        rejects: false,
+        unclear: None,
+    }
+}
+
+fn packet() -> Packet {
+    Packet::new("10.70.1.2".parse().unwrap(), "10.70.2.3".parse().unwrap(), Carried::Tcp(80))
+}
+
+/// What is found where this place drops a packet from `a` to `b`.
+fn dropped(space: Space, packet: &Packet, place: RuleLocation) -> Hop {
+    let (mut kernel, path) = (Fake::default(), "10.70.2.3/24");
+    let ends = (site("a", "10.70.1.2/24", Space(1)), site("b", path, Space(2)));
+    let trip = trip(End::Container(ends.0), End::Container(ends.1));
+    let mut walker = Walker::new(&mut kernel, &trip, Vec::new());
+    let _ = walker.dropped((space, "what a sends"), packet, place);
+    walker.hops.pop().unwrap()
+}
+
+/// Only the network is the container's own in its namespace: files and daemons are the host's.
+#[test]
+fn a_firewall_in_a_container_is_not_told_by_the_hosts_commands() {
+    let all = [
+        ("filter", "ufw-user-output", Author::Ufw),
+        ("firewalld", "filter_OUTPUT", Author::Firewalld),
+        ("firewalld_policy_drop", "filter_output", Author::Firewalld),
+        ("filter", "DOCKER-FORWARD", Author::Docker),
+    ];
+    for (table, chain, by) in all {
+        for carried in [Carried::Tcp(80), Carried::Sctp(80), Carried::Echo] {
+            let packet = Packet { carried, ..packet() };
+            let fix = |rule| {
+                let hop = dropped(Space(1), &packet, place(table, chain, rule));
+                assert_eq!(hop.by, Some(by));
+                hop.fix
+            };
+            let wanted = format!("ip netns exec a nft delete rule inet {table} {chain} handle 7");
+            assert_eq!(fix(Some(7)), Some(wanted));
+            assert_eq!(fix(None), None);
+        }
+        let host = dropped(Space::HOST, &packet(), place(table, chain, Some(7)));
+        assert!(!host.fix.unwrap().contains("netns"), "{table} {chain}");
+    }
+    let own = dropped(Space(1), &packet(), place("mine", "out", None)).fix.unwrap();
+    assert_eq!(own, "ip netns exec a nft add chain inet mine out '{ policy accept; }'");
+    // It is not known whose this is.
+    assert_eq!(dropped(Space(3), &packet(), place("mine", "out", Some(7))).fix, None);
+}
