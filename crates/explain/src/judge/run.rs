@@ -138,13 +138,14 @@ impl<'a> Run<'a> {
         for rule in list {
             self.count += 1;
             let (before, may_be_over) = (self.packet.is_untracked, !all.ends.is_empty());
-            let mark = self.packet.mark;
+            let (mark, of_connection) = (self.packet.mark, self.packet.connection_mark);
             let (matches, then) = self.rule(name, rule);
             let is_sure = matches != Tri::Unknown && !may_be_over;
             if !is_sure && self.packet.is_untracked != before {
                 self.packet.is_untracked = Tri::Unknown;
             }
-            if !is_sure && self.packet.mark != mark {
+            let marks = (self.packet.mark, self.packet.connection_mark);
+            if !is_sure && marks != (mark, of_connection) {
                 self.packet.mark = None;
             }
             if matches == Tri::No {
@@ -360,6 +361,13 @@ impl<'a> Run<'a> {
             Step::SetMark(from) => {
                 let word = registers.get(from.0).copied().flatten();
                 self.packet.mark = word.map(u32::from_ne_bytes);
+                (Tri::Yes, None)
+            }
+            Step::SetConnectionMark(from) => {
+                match registers.get(from.0).copied().flatten() {
+                    Some(word) => self.packet.connection_mark = u32::from_ne_bytes(word),
+                    None => self.packet.mark = None,
+                }
                 (Tri::Yes, None)
             }
             Step::NotTracked => {

@@ -303,6 +303,23 @@ fn marks_are_set_where_that_is_sure() {
     assert_eq!(mark(compared), None);
 }
 
+/// `ct mark set 7` in a chain, and `ct mark 7 drop` behind it.
+#[test]
+fn the_mark_of_a_connection_is_known_where_it_is_set_for_sure() {
+    const MARK: u32 = 3;
+    let of = |guard: Vec<Step>| {
+        let seven = 7_u32.to_ne_bytes().to_vec();
+        let set = vec![Step::Constant(AT, seven.clone()), Step::SetConnectionMark(AT)];
+        let is_set = vec![Step::Conntrack(MARK, None, AT), Step::Compare(AT, 0, seven)];
+        let drops = [is_set, vec![decide(Decision::Drop)]].concat();
+        ruling(false, vec![[guard, set].concat(), drops], Vec::new())
+    };
+    assert_eq!(by(&of(Vec::new())), ("f", Some(2)));
+    assert!(matches!(of(port(80)), Ruling::Dropped(_)));
+    assert!(passes(&of(port(81))));
+    assert!(matches!(of(vec![unknown()]), Ruling::Unknown(_)));
+}
+
 /// `update @seen { ip saddr limit rate over 10/second } tcp dport 81 drop`, and `limit rate 10/second`.
 #[test]
 fn what_was_sent_before_decides_nothing_of_other_packets() {

@@ -162,7 +162,8 @@ impl Walker<'_> {
 
     /// Publishes the port that is called.
     fn publish(&self, packet: &Packet) -> Option<String> {
-        let ((site, _), port) = (self.called()?, packet.destination_port()?);
+        // Of the container: an answer comes from it.
+        let ((site, _), port) = (self.called()?, packet.carried.port()?);
         Some(mend::publish(site, &mend::same(port, packet.carried.protocol_name())))
     }
 
@@ -186,11 +187,6 @@ impl Walker<'_> {
         if !OURS.contains(&place.table.as_str()) {
             return None;
         }
-        let network = |end: &super::End| {
-            let site = end.site()?;
-            Some((site.name.clone(), site.plugs.first()?.called().to_owned()))
-        };
-        let from = network(&self.trip.from);
         let join = self.join();
         let (hop, what, fix) = match (place.family, place.table.as_str(), place.chain.as_str()) {
             (7, ..) => (
@@ -234,10 +230,8 @@ impl Walker<'_> {
                 "a container sends with an address that is not its own".to_owned(),
                 None,
             ),
-            (_, "spoke_fence", _) => {
-                let is_own = place.path.iter().any(|chain| chain.starts_with("own_"));
-                fenced(from.as_ref().map(|(name, network)| (name, network)), is_own)
-            }
+            (_, "spoke_fence", "arriving") => of_another_begun(),
+            (_, "spoke_fence", _) => self.of_fence(packet, place),
             (_, "spoke_via", _) => (
                 "via",
                 "the network leaves this host by its own way only (--via)".to_owned(),
@@ -246,6 +240,22 @@ impl Walker<'_> {
             _ => return None,
         };
         Some((hop, format!("{what} ({place})"), fix))
+    }
+
+    /// What egress rules refuse: of who begins, or of who answers.
+    fn of_fence(&self, packet: &Packet, place: &RuleLocation) -> Known {
+        let is_own = place.path.iter().any(|chain| chain.starts_with("own_"));
+        let end = if packet.is_reply { &self.trip.to } else { &self.trip.from };
+        let fenced_one = end.site().and_then(|site| {
+            let plug = site.plug_of(packet.source).or(site.plugs.first())?;
+            Some((site.name.as_str(), plug.called()))
+        });
+        match (packet.is_reply, place.path.iter().any(|chain| chain == "input")) {
+            (false, _) => fenced(fenced_one, is_own),
+            // What this host began is answered.
+            (true, true) => of_another_begun(),
+            (true, false) => answered(fenced_one, is_own, self.publish(packet)),
+        }
     }
 }
 
@@ -279,8 +289,19 @@ fn of_no_connection() -> Known {
     )
 }
 
+/// What is taken for begun in the name of another one.
+fn of_another_begun() -> Known {
+    (
+        "spoofing",
+        "this host would answer it by another device than it came by: containers with egress rules take no part in \
+         a flow that may be begun in another's name"
+            .to_owned(),
+        None,
+    )
+}
+
 /// What egress rules refuse, of a network or of the container alone.
-fn fenced(from: Option<(&String, &String)>, is_own: bool) -> Known {
+fn fenced(from: Option<(&str, &str)>, is_own: bool) -> Known {
     let what = match (from, is_own) {
         (Some((name, _)), true) => format!(
             "the egress rules of {name} do not allow it (spoke egress set --container {name} sets them)"
@@ -292,6 +313,19 @@ fn fenced(from: Option<(&String, &String)>, is_own: bool) -> Known {
         (None, _) => "egress rules do not allow it".to_owned(),
     };
     ("egress", what, None)
+}
+
+/// An answer that egress rules refuse: what others began is not answered to everybody.
+fn answered(to: Option<(&str, &str)>, is_own: bool, publish: Option<String>) -> Known {
+    let who = match (to, is_own) {
+        (Some((name, _)), true) => format!("{name} has egress rules, and"),
+        (Some((_, network)), false) => format!("network {network} has egress rules, and"),
+        (None, _) => "who has egress rules".to_owned(),
+    };
+    let what = format!(
+        "{who} answers only what came by a published port, from this host's networks or by routes"
+    );
+    ("egress", what, publish)
 }
 
 #[cfg(test)]

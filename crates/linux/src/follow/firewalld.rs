@@ -222,6 +222,7 @@ impl<'a> Reader<'a> {
             Step::Other(name) | Step::Match(name, ..) | Step::Target(name, ..) => {
                 self.unclear(name)
             }
+            Step::SetConnectionMark(_) => self.unclear("ct"),
             _ => self.unclear("a step"),
         })
     }

@@ -179,6 +179,8 @@ pub enum Step {
     Redirect(Option<Register32>),
     /// Sets the packet's mark.
     SetMark(Register32),
+    /// Sets the mark of the packet's connection.
+    SetConnectionMark(Register32),
     /// Keeps the packet out of connection tracking.
     NotTracked,
     /// A match of iptables, its revision and structure.
@@ -224,6 +226,8 @@ impl Step {
                 let direction = data.find_kind(3).and_then(|attribute| attribute.u8());
                 match place(1) {
                     Some(into) => Self::Conntrack(number(2)?, direction, into),
+                    // `ct mark set`.
+                    None if number(2)? == MARK => Self::SetConnectionMark(place(4)?),
                     None => return None,
                 }
             }
@@ -329,6 +333,20 @@ mod tests {
         };
         assert_eq!(read(SYNPROXY), Step::Other("synproxy".to_owned()));
         assert_eq!(read(1), Step::Other("objref".to_owned()));
+    }
+
+    /// `ct mark set`, and `ct label set`.
+    #[test]
+    fn the_mark_of_a_connection_is_set() {
+        let read = |key: u32| {
+            let number = |kind: u16, number: u32| attribute(kind, &number.to_be_bytes());
+            let set = [number(2, key), number(4, 1)].concat();
+            let data = attribute(abi::EXPRESSION_DATA | 0x8000, &set);
+            let bytes = [attribute(abi::EXPRESSION_NAME, b"ct\0"), data].concat();
+            Step::read(&Attributes::new(&bytes))
+        };
+        assert_eq!(read(MARK), Step::SetConnectionMark(Register32(4)));
+        assert_eq!(read(7), Step::Other("ct".to_owned()));
     }
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {

@@ -63,3 +63,45 @@ fn a_firewall_in_a_container_is_not_told_by_the_hosts_commands() {
     // It is not known whose this is.
     assert_eq!(dropped(Space(3), &packet(), place("mine", "out", Some(7))).fix, None);
 }
+
+/// A place of the fence, behind these chains.
+fn of_fence(path: &[&str], chain: &str) -> RuleLocation {
+    let path = path.iter().map(|&chain| chain.to_owned()).collect();
+    RuleLocation { path, ..place("spoke_fence", chain, Some(7)) }
+}
+
+fn answer() -> Packet {
+    let packet = packet();
+    Packet { source: packet.destination, destination: packet.source, is_reply: true, ..packet }
+}
+
+/// The rules are those of who answers, and a published port is answered.
+#[test]
+fn an_answer_that_egress_rules_refuse_is_the_called_ones() {
+    let of = |leaving: &str, refused: &str| {
+        let place = of_fence(&["forward", leaving, refused], "denied");
+        dropped(Space::HOST, &answer(), place)
+    };
+    let network = of("leaving", "refused");
+    let wanted = "network b-net has egress rules, and answers only what came by a published port, \
+                  from this host's networks or by routes";
+    assert!(network.what.starts_with(wanted), "{}", network.what);
+    assert_eq!(network.hop, "egress");
+    assert_eq!(network.fix.unwrap(), "spoke port add spoke:b 80:80");
+    let own = of("own_leaving", "own_refused").what;
+    assert!(own.starts_with("b has egress rules, and answers only"), "{own}");
+    let there = of_fence(&["forward", "leaving", "refused"], "denied");
+    let there = dropped(Space::HOST, &packet(), there);
+    assert!(there.what.starts_with("the egress rules of network a-net do not"), "{}", there.what);
+    assert_eq!(there.fix, None);
+}
+
+#[test]
+fn what_is_taken_for_begun_in_anothers_name_is_said_to_be() {
+    let arriving = dropped(Space::HOST, &packet(), of_fence(&["forward", "started"], "arriving"));
+    let to_host = of_fence(&["input", "to_host", "refused"], "denied");
+    for hop in [arriving, dropped(Space::HOST, &answer(), to_host)] {
+        assert_eq!((hop.hop, hop.fix), ("spoofing", None));
+        assert!(hop.what.starts_with("this host would answer it by another device"));
+    }
+}
