@@ -124,7 +124,7 @@ impl Walker<'_> {
         self.fail(Hop::new(hop, what).by(by).ruled(place).fixed_if(fix))
     }
 
-    /// The command that takes out what refuses. Firewalls of a container are not told by their own commands: only the
+    /// The command that takes out what refuses. Firewalls of a container are not changed by their own commands: only the
     /// network is the container's there, and files and daemons would be this host's.
     pub(super) fn taken_out(
         &self,
@@ -230,7 +230,7 @@ impl Walker<'_> {
                 "a container sends with an address that is not its own".to_owned(),
                 None,
             ),
-            (_, "spoke_fence", "arriving") => of_another_begun(),
+            (_, "spoke_fence", "arriving") => in_anothers_name(),
             (_, "spoke_fence", _) => self.of_fence(packet, place),
             (_, "spoke_via", _) => (
                 "via",
@@ -253,7 +253,7 @@ impl Walker<'_> {
         match (packet.is_reply, place.path.iter().any(|chain| chain == "input")) {
             (false, _) => fenced(fenced_one, is_own),
             // What this host began is answered.
-            (true, true) => of_another_begun(),
+            (true, true) => in_anothers_name(),
             (true, false) => answered(fenced_one, is_own, self.publish(packet)),
         }
     }
@@ -289,12 +289,12 @@ fn of_no_connection() -> Known {
     )
 }
 
-/// What is taken for begun in the name of another one.
-fn of_another_begun() -> Known {
+/// What is taken for a flow in the name of another one.
+fn in_anothers_name() -> Known {
     (
         "spoofing",
         "this host would answer it by another device than it came by: containers with egress rules take no part in \
-         a flow that may be begun in another's name"
+         a flow that may be in another's name"
             .to_owned(),
         None,
     )

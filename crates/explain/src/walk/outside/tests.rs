@@ -32,7 +32,7 @@ fn came(link: &str, from: &str) -> Result<(String, String), String> {
 
 fn strict(kernel: &mut Fake, links: &[&str]) {
     for link in links {
-        kernel.set(Parameter::rp_filter(*link).path(), "1");
+        kernel.set(Parameter::rp_filter(link).path(), "1");
     }
 }
 

@@ -36,7 +36,7 @@ fn dropped(space: Space, packet: &Packet, place: RuleLocation) -> Hop {
 
 /// Only the network is the container's own in its namespace: files and daemons are the host's.
 #[test]
-fn a_firewall_in_a_container_is_not_told_by_the_hosts_commands() {
+fn a_firewall_in_a_container_is_not_changed_by_the_hosts_commands() {
     let all = [
         ("filter", "ufw-user-output", Author::Ufw),
         ("firewalld", "filter_OUTPUT", Author::Firewalld),
@@ -97,7 +97,7 @@ fn an_answer_that_egress_rules_refuse_is_the_called_ones() {
 }
 
 #[test]
-fn what_is_taken_for_begun_in_anothers_name_is_said_to_be() {
+fn what_may_be_in_anothers_name_is_said_to_be() {
     let arriving = dropped(Space::HOST, &packet(), of_fence(&["forward", "started"], "arriving"));
     let to_host = of_fence(&["input", "to_host", "refused"], "denied");
     for hop in [arriving, dropped(Space::HOST, &answer(), to_host)] {
