@@ -97,15 +97,16 @@ fn without_a_default_route_a_neighbour_calls() {
     let mut kernel = Fake::default();
     kernel.link("vip0", Some("dummy"), &["192.0.2.80/32"]);
     let first = kernel.link("eth0", None, &["192.0.2.1/24"]);
-    let second = kernel.link("eth1", None, &["198.51.100.1/32", "198.51.100.5/24"]);
+    let second = kernel.link("eth1", None, &["198.51.100.1/32", "10.9.0.1/24", "198.51.100.5/24"]);
     kernel.route("192.0.2.2", out(first, None, "192.0.2.1"));
     kernel.route("198.51.100.2", out(second, None, "198.51.100.5"));
+    kernel.route("10.9.0.2", out(second, None, "10.9.0.1"));
     for (called, link, from) in [
         ("192.0.2.1", "eth0", "192.0.2.2"),
         ("192.0.2.80", "eth0", "192.0.2.2"),
         ("198.51.100.5", "eth1", "198.51.100.2"),
         // Alone in its subnet: the link has another one.
-        ("198.51.100.1", "eth1", "198.51.100.2"),
+        ("198.51.100.1", "eth1", "10.9.0.2"),
     ] {
         assert_eq!(comes(&mut kernel, End::Outside, called), came(link, from), "{called}");
     }
