@@ -19,6 +19,9 @@ pub struct Amendment {
     pub runtime: Runtime,
     /// The container's lasting name, or else the id that its runtime gave it.
     pub name: OwnerName,
+    /// Whether `name` is the id of an endpoint of Docker's, whose container had no name yet: no other one gets it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_endpoint: bool,
     /// The layer whose record has the ports.
     pub layer: Layer,
     /// The ports that were added to those that the runtime published.
@@ -66,6 +69,7 @@ impl Amendment {
             network: attachment.id.network.clone(),
             runtime: attachment.runtime,
             name: Self::name_of(attachment)?,
+            is_of_endpoint: attachment.runtime == Runtime::Docker && attachment.owner.is_none(),
             layer: attachment.layer,
             ports: Vec::new(),
             bandwidth: None,
@@ -147,6 +151,7 @@ mod tests {
             network: "lan".parse().unwrap(),
             runtime: Runtime::Docker,
             name: "web".parse().unwrap(),
+            is_of_endpoint: false,
             layer: Layer::Link,
             ports: Vec::new(),
             bandwidth: Some(Bandwidth { ingress: rate, egress: rate, quota, device: None }),

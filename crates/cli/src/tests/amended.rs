@@ -11,6 +11,7 @@ fn wait(host: &Fixture, runtime: Runtime, name: &str) {
         network: "front".parse().unwrap(),
         runtime,
         name: name.parse().unwrap(),
+        is_of_endpoint: false,
         layer: Layer::Link,
         ports: vec![PortMap {
             host: None,

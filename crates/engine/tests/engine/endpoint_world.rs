@@ -367,13 +367,14 @@ impl Store for Rig {
 
     fn damaged(&self, prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
         let below = match prefix {
-            None => "",
-            Some(Prefix::Attachments) => "attachments/",
-            Some(Prefix::Aliases) => "aliases/",
+            None => String::new(),
+            Some(Prefix::Attachments) => "attachments/".to_owned(),
+            Some(Prefix::AttachmentsOf(network)) => format!("attachments/{network}/"),
+            Some(Prefix::Aliases) => "aliases/".to_owned(),
             Some(_) => return Ok(Vec::new()),
         };
         let mut damaged = self.damaged.lock().unwrap().clone();
-        damaged.retain(|it| it.path.starts_with(below));
+        damaged.retain(|it| it.path.starts_with(&below));
         Ok(damaged)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::common::request;
 use super::endpoint_world::*;
-use engine::port::{Key, Record, Store};
+use engine::port::{Damaged, Key, Record, Store};
 use engine::{Mode, Request};
 
 use model::*;
@@ -229,7 +229,58 @@ fn what_an_id_keeps_goes_over_to_the_name() {
         engine.attachments.set_egress(&nameless, Some(&Fence::default())).unwrap();
         engine.links.detach(&request(&network, &second)).unwrap();
         assert_eq!(kept().len(), 2);
+        // A record that cannot be read may be the endpoint's.
+        let damaged = |network: &str| Damaged {
+            path: format!("attachments/{network}/x"),
+            why: "cut".to_owned(),
+        };
+        rig.damaged.lock().unwrap().push(damaged(network.name.as_str()));
+        let _ = engine.repair.reconcile(Mode::Mend);
+        assert_eq!(kept().len(), 2);
+        rig.damaged.lock().unwrap().clear();
         engine.repair.reconcile(Mode::Mend).unwrap();
         assert_eq!(kept(), ["web"]);
+    });
+}
+
+/// A container may be named as an endpoint's id is: its name keeps its rules while it is there, and while it is not.
+#[test]
+fn a_name_of_64_digits_keeps_its_rules() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = Network { runtime: Runtime::Docker, ..fenced() };
+        let digits = "c3".repeat(32);
+        let named =
+            |id: &str| Request { owner: Some(digits.parse().unwrap()), ..request(&network, id) };
+        let own =
+            || engine.attachments.amendments().unwrap().first().and_then(|it| it.egress.clone());
+        let some = Some(Fence::default());
+        let id = engine.attachments.attach(&named("a")).unwrap().id;
+        engine.attachments.set_egress(&id, some.as_ref()).unwrap();
+        engine.repair.reconcile(Mode::Mend).unwrap();
+        assert_eq!(own(), some);
+        engine.links.detach(&named("a")).unwrap();
+        engine.repair.reconcile(Mode::Mend).unwrap();
+        assert_eq!(own(), some);
+
+        // Also where an endpoint of that id was there before.
+        engine
+            .attachments
+            .forget_amendment(
+                (Runtime::Docker, &digits.parse().unwrap()),
+                None,
+                AmendmentPart::Egress,
+            )
+            .unwrap();
+        let nameless = engine.attachments.attach(&request(&network, &digits)).unwrap().id;
+        engine.attachments.set_egress(&nameless, some.as_ref()).unwrap();
+        let id = engine.attachments.attach(&named("b")).unwrap().id;
+        engine.links.detach(&request(&network, &digits)).unwrap();
+        engine.repair.reconcile(Mode::Mend).unwrap();
+        assert_eq!(own(), some, "a container of that name is there");
+        engine.attachments.set_egress(&id, some.as_ref()).unwrap();
+        engine.links.detach(&named("b")).unwrap();
+        engine.repair.reconcile(Mode::Mend).unwrap();
+        assert_eq!(own(), some);
     });
 }

@@ -286,8 +286,16 @@ fn what_is_forgotten_meanwhile_is_not_brought_back() {
                 let (bandwidth, ports) = (bandwidth.clone(), ports.clone());
                 let layer = if ports.is_empty() { Layer::Link } else { Layer::Publish };
                 let name_of = name.clone();
-                let kept =
-                    Amendment { network, runtime, name, layer, ports, bandwidth, egress: None };
+                let kept = Amendment {
+                    network,
+                    runtime,
+                    name,
+                    is_of_endpoint: false,
+                    layer,
+                    ports,
+                    bandwidth,
+                    egress: None,
+                };
                 let kept = Record::Amendment(Box::new(kept));
                 rig.commit(&Txn::new().put(key.clone(), kept)).unwrap();
                 let forget: Meanwhile = Box::new(move |rig| {

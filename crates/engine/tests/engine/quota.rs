@@ -290,6 +290,23 @@ fn a_renamed_container_counts_on_and_its_old_name_too() {
     });
 }
 
+/// What was used under the id of an endpoint goes over to its name with the quota.
+#[test]
+fn nothing_used_stays_under_the_id_of_an_endpoint() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    kernel.with(|engine| {
+        let network = Network { runtime: Runtime::Docker, ..front() };
+        let id = engine.attachments.attach(&request(&network, &"a1".repeat(32))).unwrap().id;
+        engine.attachments.set_limits(&id, &of(1_000, Period::Month)).unwrap();
+        kernel.carry(&id, 300);
+        assert_eq!((noted(engine), usages(&rig)), (0, vec!["a1".repeat(32)]));
+        engine.attachments.set_owner(&id, &"web".parse().unwrap()).unwrap();
+        assert_eq!(usages(&rig), ["web"]);
+        assert_eq!(kernel.used(&id), Some(300));
+    });
+}
+
 /// The names whose usage is written.
 fn usages(rig: &Rig) -> Vec<String> {
     let listed = rig.list(&Prefix::Usages).unwrap();

@@ -38,6 +38,8 @@ impl Attachments<'_> {
         if let Some(known) = &known {
             amendment.clone_from(&known.value);
         }
+        // A container can be named as an endpoint's id.
+        amendment.is_of_endpoint &= record.owner.is_none();
         change(&mut amendment);
         self.kept(known.as_ref(), amendment, txn)
     }
@@ -77,9 +79,10 @@ impl Attachments<'_> {
         if let Some(known) = &known {
             new = *known.value.clone();
         }
-        if before.owner.is_none() && is_used_once(&old.value) {
+        if before.owner.is_none() && old.value.is_of_endpoint {
             new.complete(&old.value);
             let txn = txn.require(old_key.clone(), unchanged(Some(&old))).delete(old_key);
+            let txn = self.forget_all_usage(&old.value, txn)?;
             return self.kept(known.as_ref(), Box::new(new), txn);
         }
         let (Some(rules), None) = (&old.value.egress, &new.egress) else { return Ok(txn) };
@@ -88,33 +91,36 @@ impl Attachments<'_> {
         self.kept(known.as_ref(), Box::new(new), txn)
     }
 
-    /// Forgets what is kept under ids of endpoints that are gone, as no other gets them.
+    /// Forgets what is kept under ids of endpoints that are gone, as no other gets them. On a network with a record that
+    /// cannot be read all stays: that may be the endpoint's.
     pub(crate) fn forget_used_once(&self) -> Result<()> {
         let mut kept = self.records.amendments_in(&Prefix::Amendments)?;
-        kept.retain(|read| is_used_once(&read.value));
+        kept.retain(|read| read.value.is_of_endpoint);
         if kept.is_empty() {
             return Ok(());
         }
         // Read afterwards: the record of an endpoint is there before anything is kept of it.
-        let there: BTreeSet<(NetworkName, String)> = self
-            .records
-            .attachments()?
-            .into_iter()
-            .map(|record| (record.id.network, record.id.container.to_string()))
-            .collect();
+        let there: BTreeSet<(NetworkName, String)> =
+            self.records.attachments()?.iter().flat_map(names_of).collect();
         for read in kept {
             let (network, name) = (read.value.network.clone(), read.value.name.to_string());
-            if there.contains(&(network, name)) {
+            let is_unsure = self.records.has_damaged(&Prefix::AttachmentsOf(network.clone()))?;
+            if is_unsure || there.contains(&(network, name)) {
                 continue;
             }
             let key = key_of_amendment(&read.value);
             let txn = Txn::new().require(key.clone(), unchanged(Some(&read))).delete(key);
-            let nothing = Amendment { bandwidth: None, ..*read.value.clone() };
-            let txn = self.links.forget_usage(&read.value, &nothing, txn)?;
+            let txn = self.forget_all_usage(&read.value, txn)?;
             // What has changed meanwhile is looked at the next time.
             self.store.commit(&txn)?;
         }
         Ok(())
+    }
+
+    /// Adds to a transaction that what a name used of a quota is forgotten, as the name itself is.
+    fn forget_all_usage(&self, kept: &Amendment, txn: Txn) -> Result<Txn> {
+        let nothing = Amendment { bandwidth: None, ..kept.clone() };
+        self.links.forget_usage(kept, &nothing, txn)
     }
 
     /// Forgets a part of what the containers of a name would get again, where none is attached; on every
@@ -167,10 +173,9 @@ impl Attachments<'_> {
     }
 }
 
-/// Whether it is kept under the id of an endpoint of Docker's (64 digits): the next container of that name has another one.
-fn is_used_once(kept: &Amendment) -> bool {
-    const LENGTH: usize = 64;
-    let name = kept.name.as_str();
-    let is_id = name.len() == LENGTH && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    kept.runtime == Runtime::Docker && is_id
+/// Whatever a container may be called by, on its network.
+fn names_of(record: &Attachment) -> Vec<(NetworkName, String)> {
+    let owner = record.owner.as_ref().map(OwnerName::to_string);
+    let ids = [record.id.container.to_string(), record.sandbox_name().to_string()];
+    ids.into_iter().chain(owner).map(|name| (record.id.network.clone(), name)).collect()
 }
