@@ -108,22 +108,23 @@ fn ours(
 }
 
 /// A network in the book is removed where it was made: its runtime would make it again. One that no file of a runtime
-/// describes any more, or that came on standard input, is in the book only.
+/// describes any more, or that came on standard input, is in the book only. Two runtimes may call different networks
+/// alike: a command of Spoke's has the name in the book.
 fn removal(network: &Network, is_described: bool) -> String {
-    let name = network.called();
+    let (name, own) = (network.called(), &network.name);
     match network.runtime {
         Runtime::Podman | Runtime::Cni | Runtime::Reference if !is_described => {
-            format!("spoke network rm {name}")
+            format!("spoke network rm {own}")
         }
         Runtime::Docker => format!("docker network rm {name}"),
         Runtime::Podman => format!("podman network rm {name}"),
         Runtime::Cni | Runtime::Reference => {
             format!(
-                "remove the configuration of {name} from /etc/cni/net.d, and then: spoke network rm {name}"
+                "remove the configuration of {name} from /etc/cni/net.d, and then: spoke network rm {own}"
             )
         }
         Runtime::Kurma => format!("remove {name} from Kurma's configuration"),
-        Runtime::Spoke => format!("spoke network rm {name}"),
+        Runtime::Spoke => format!("spoke network rm {own}"),
     }
 }
 
@@ -238,8 +239,28 @@ pub(super) fn routed(facts: &HostFacts) -> impl Iterator<Item = &HostRoute> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use model::{Ipam, Timestamp, Wiring};
+
     use super::*;
+
+    #[test]
+    fn a_network_is_removed_by_the_name_that_the_command_knows() {
+        let of = |runtime, is_described| {
+            let name = "0123abcd".parse().unwrap();
+            let network = Network::new(name, runtime, Timestamp(0), Wiring::default(), Ipam::None);
+            removal(&Network { title: "shop".parse().ok(), ..network }, is_described)
+        };
+        assert_eq!(of(Runtime::Docker, false), "docker network rm shop");
+        assert_eq!(of(Runtime::Podman, true), "podman network rm shop");
+        for runtime in [Runtime::Spoke, Runtime::Podman, Runtime::Cni] {
+            assert_eq!(of(runtime, false), "spoke network rm 0123abcd", "{runtime}");
+        }
+        let of_file = of(Runtime::Cni, true);
+        assert!(of_file.contains("of shop from"), "{of_file}");
+        assert!(of_file.ends_with(": spoke network rm 0123abcd"), "{of_file}");
+    }
 
     #[test]
     fn a_network_does_not_clash_with_itself() {

@@ -90,7 +90,8 @@ pub(super) fn checks(networks: &[Network], attachments: &[Attachment]) -> Vec<Ch
                 "no packet leaves network {name}, whose way is {}: {}",
                 view.way, view.ipv4
             );
-            checks.push(Check::fail(what, format!("spoke network inspect {name}")));
+            // As runtimes call it, another one may be called, too.
+            checks.push(Check::fail(what, format!("spoke network inspect {}", network.name)));
         } else if !view.held {
             let what =
                 format!("network {name} is not held to its way {}, or not led there", view.way);

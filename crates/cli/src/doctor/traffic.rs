@@ -203,11 +203,14 @@ pub(super) fn subnets(
 }
 
 /// What gives the network's containers a lower MTU. A runtime that describes its network with each container
-/// would undo what a command set.
+/// would undo what a command set. Two runtimes may call different networks alike: a command of Spoke's has the name in
+/// the book.
 fn lower_mtu(network: &Network, mtu: u32) -> String {
     let name = network.called();
     match network.runtime {
-        Runtime::Spoke | Runtime::Docker => format!("spoke network set --mtu {mtu} {name}"),
+        Runtime::Spoke | Runtime::Docker => {
+            format!("spoke network set --mtu {mtu} {}", network.name)
+        }
         Runtime::Podman => format!(
             "podman network create -d spoke -o mtu={mtu} NEW, and podman network connect NEW CONTAINER for \
              those on {name}"
@@ -253,5 +256,24 @@ pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     match checks.is_empty() {
         true => vec![Check::ok(format!("every MTU fits {} ({})", uplink.name, uplink.mtu))],
         false => checks,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use model::{Ipam, Timestamp, Wiring};
+
+    use super::*;
+
+    #[test]
+    fn a_command_of_spoke_has_the_name_in_the_book() {
+        let name = "0123abcd".parse().unwrap();
+        let network =
+            Network::new(name, Runtime::Docker, Timestamp(0), Wiring::default(), Ipam::None);
+        let network = Network { title: "shop".parse().ok(), ..network };
+        assert_eq!(lower_mtu(&network, 1400), "spoke network set --mtu 1400 0123abcd");
+        let of_file = lower_mtu(&Network { runtime: Runtime::Cni, ..network }, 1400);
+        assert!(of_file.contains("configuration of shop;"), "{of_file}");
     }
 }
