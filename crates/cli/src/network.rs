@@ -4,6 +4,8 @@ mod cloud;
 pub(super) mod connect;
 mod set;
 
+use std::slice;
+
 use ::host::exit::exit_code;
 use ::host::facts::HostFacts;
 use engine::Engine;
@@ -182,6 +184,9 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
                 let text = names(output, &[network.called().to_string()])?;
                 let mut notes = hidden(&network, &facts);
                 notes.extend(warnings(&network, host_context));
+                // The network is made: whoever cannot be told goes on to be told by the daemon.
+                let unanswered = linux::masquerade::unanswered(slice::from_ref(&network));
+                notes.extend(unanswered.into_iter().flatten().map(|it| it.what));
                 return Ok(Answer { notes, ..Answer::text(text) });
             }
         }

@@ -57,13 +57,8 @@ fn found(daemon: &Daemon) -> Result<Missing> {
     let networks = daemon
         .context_pool
         .with(|host_context| host_context.engine().records.networks_and_described())?;
-    let mut found = Missing::new();
-    for network in &networks {
-        let called = network.called();
-        let missing = linux::masquerade::unanswered(network)?.into_iter();
-        found.extend(missing.map(|(address, what)| ((called.clone(), address), what)));
-    }
-    Ok(found)
+    let missing = linux::masquerade::unanswered(&networks)?.into_iter();
+    Ok(missing.map(|it| ((it.network, it.address), it.what)).collect())
 }
 
 #[cfg(test)]

@@ -227,7 +227,7 @@ impl Driver for Linux {
     }
 
     fn refuse_sources(&self, network: &Network) -> Result<()> {
-        masquerade::refuse_missing(network)
+        masquerade::refuse_shared(network)
     }
 
     fn lead(&self, network: &Network, attachments: &[Attachment], still: Still<'_>) -> Result<()> {

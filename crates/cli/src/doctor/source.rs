@@ -1,7 +1,7 @@
 //! The addresses of this host that networks name for their packets to leave with.
 
 use host::facts::HostFacts;
-use linux::masquerade;
+use linux::masquerade::{self, Unanswered};
 use model::{Network, Result, host_net};
 
 use crate::check::Check;
@@ -20,12 +20,9 @@ pub(super) fn checks(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
 }
 
 fn read(networks: &[Network], device: &str) -> Result<Vec<Check>> {
-    let mut checks = Vec::new();
-    for network in networks {
-        for (address, what) in masquerade::unanswered(network)? {
-            let fix = format!("ip address add {} dev {device}", host_net(address));
-            checks.push(Check::warn(what, fix));
-        }
-    }
-    Ok(checks)
+    let checked = |it: Unanswered| {
+        let fix = format!("ip address add {} dev {device}", host_net(it.address));
+        Check::warn(it.what, fix)
+    };
+    Ok(masquerade::unanswered(networks)?.into_iter().map(checked).collect())
 }

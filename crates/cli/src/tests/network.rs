@@ -362,3 +362,14 @@ fn several_pools_of_an_ipam_plugin() {
     assert_eq!((asked.pools[2].family, asked.pools[2].net), (model::Family::V6, None));
     assert_eq!(asked.options["color"], "red");
 }
+
+/// A router may lead it here, or the host get it later.
+#[test]
+fn a_source_that_this_host_lacks_is_warned_of() {
+    let host = Fixture::new();
+    let create = ["network", "create", "--source", "203.0.113.77", "vpn"];
+    let (code, out, said) = host.try_spoke(&create);
+    assert_eq!((code, out.as_str()), (0, "vpn\n"), "{said}");
+    let what = "packets of network vpn leave with 203.0.113.77, which is no address of this host";
+    assert!(said.contains(what), "{said}");
+}

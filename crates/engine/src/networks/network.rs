@@ -28,8 +28,11 @@ impl Networks<'_> {
         network.refuse_via()?;
         self.records.refuse_called(network.called(), &network.name)?;
         self.records.refuse_own_container(network)?;
-        self.driver.refuse_sources(network)?;
         self.clear_remains(&network.name)?;
+        // Of one that is there it is said that it exists.
+        if self.records.declared(&network.name)?.is_none() {
+            self.driver.refuse_sources(network)?;
+        }
         if network.stage == Stage::Template {
             return self.intend(network)?.map_or_else(|| Err(exists(network.called())), |_| Ok(()));
         }

@@ -304,8 +304,8 @@ pub trait Driver: HostDataplane {
         Ok(())
     }
 
-    /// Refuses a network whose packets would leave with an address that this host does not have, before it is
-    /// declared. Afterwards the address may go and come.
+    /// Refuses a network whose packets would leave with an address that no host can have, before it is declared. One
+    /// that this host lacks may go and come.
     fn refuse_sources(&self, network: &Network) -> Result<()> {
         let _ = network;
         Ok(())

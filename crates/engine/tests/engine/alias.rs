@@ -19,6 +19,8 @@ fn the_last_id_takes_the_network_with_it() {
         assert_eq!(engine.networks.enroll(&alias("n", &network), &network).unwrap(), network);
         assert_eq!(rig.calls(), ["up front"]);
         engine.networks.enroll(&alias("m", &network), &network).unwrap();
+        let again = engine.networks.create(&network).unwrap_err().to_string();
+        assert!(again.contains("exists"), "{again}");
         reserve(engine, &network, "a", 2, "n");
         reserve(engine, &network, "b", 3, "m");
         engine.networks.withdraw(&id("n")).unwrap();
@@ -35,8 +37,8 @@ fn the_last_id_takes_the_network_with_it() {
     });
 }
 
-/// Where the host does not have the address that packets are to leave with. A network that is there stays, whatever
-/// becomes of the address.
+/// Where no host can have the address that packets are to leave with. A network that is there stays, whatever becomes of
+/// the address.
 #[test]
 fn a_network_that_nothing_would_answer_is_not_made() {
     let rig = Rig::new();
