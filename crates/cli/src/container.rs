@@ -22,22 +22,29 @@ const RUNTIMES: [Runtime; 5] =
 pub(super) struct Called<'a> {
     runtime: Option<String>,
     name: &'a str,
+    /// All of it, where a slash is behind the runtime: a pod's namespace may have the name of one.
+    pod: Option<&'a str>,
 }
 
 impl<'a> Called<'a> {
     pub(super) fn of(text: &'a str) -> Self {
         let is_runtime =
             |(word, _): &(&str, &str)| RUNTIMES.iter().any(|it| it.to_string() == *word);
-        let listed = || text.split_once('/').filter(is_runtime);
-        match text.split_once(':').or_else(listed) {
-            Some((runtime, name)) => Self { runtime: Some(runtime.to_owned()), name },
-            None => Self { runtime: None, name: text },
+        if let Some((runtime, name)) = text.split_once(':') {
+            return Self { runtime: Some(runtime.to_owned()), name, pod: None };
+        }
+        match text.split_once('/').filter(is_runtime) {
+            Some((runtime, name)) => {
+                Self { runtime: Some(runtime.to_owned()), name, pod: Some(text) }
+            }
+            None => Self { runtime: None, name: text, pod: None },
         }
     }
 
     /// Whether a container of that runtime and name is meant ([`model::is_owner_called`]).
     pub(super) fn is_name(&self, runtime: Runtime, name: &str) -> bool {
-        self.is_of(runtime) && model::is_owner_called(name, self.name)
+        let is_pod = self.pod.is_some_and(|pod| model::is_owner_called(name, pod));
+        is_pod || (self.is_of(runtime) && model::is_owner_called(name, self.name))
     }
 
     fn is_of(&self, runtime: Runtime) -> bool {
@@ -204,4 +211,24 @@ pub(super) fn leading(mut attachments: Vec<Attachment>) -> Option<Attachment> {
     };
     attachments.sort_by_key(rank);
     attachments.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A namespace of Kubernetes may have the name of a runtime.
+    #[test]
+    fn a_pod_is_called_with_its_namespace_whatever_that_is() {
+        for runtime in RUNTIMES {
+            let text = format!("{runtime}/web");
+            let called = Called::of(&text);
+            assert!(called.is_name(Runtime::Cni, &format!("pod/{runtime}/web")), "{text}");
+            assert!(called.is_name(runtime, "web"), "{text}");
+            assert!(!called.is_name(Runtime::Cni, "pod/prod/web") || runtime == Runtime::Cni);
+            let of_runtime = format!("{runtime}:web");
+            let is_pod = Called::of(&of_runtime).is_name(Runtime::Cni, "pod/docker/web");
+            assert_eq!(is_pod, runtime == Runtime::Cni, "{of_runtime}");
+        }
+    }
 }
