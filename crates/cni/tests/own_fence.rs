@@ -25,6 +25,13 @@ fn refused(fields: &Value) -> String {
     said
 }
 
+fn check(rig: &Rig, fields: &Value, answer: &Value) {
+    let mut asked = described(fields);
+    asked["prevResult"] = answer.clone();
+    let output = rig.command("CHECK", Plugin::Spoke, "c1", &asked);
+    assert_eq!(output.code, 0, "{fields}: {output:?}");
+}
+
 fn annotated(annotations: &Value) -> Value {
     json!({"runtimeConfig": {ANNOTATIONS: annotations}})
 }
@@ -85,13 +92,30 @@ fn null_opens_nothing() {
     let rig = Rig::new();
     let (_, said) = rig.refused(Plugin::Spoke, "", &config(json!({"networks": [front]})));
     assert!(said.contains("\"networks[0].egress\" is null"), "{said}");
-    let empty = json!({"ingressPolicy": ""});
-    let said = refused(&empty);
-    assert!(said.contains("\"ingressPolicy\" is \"\", but the value is empty"), "{said}");
     // A container that is there goes all the same.
-    for fields in [json!({"egress": null}), empty] {
-        rig.add(Plugin::Spoke, "c1", &described(&json!({})));
-        rig.command("DEL", Plugin::Spoke, "c1", &described(&fields));
-    }
+    rig.add(Plugin::Spoke, "c1", &described(&json!({})));
+    rig.command("DEL", Plugin::Spoke, "c1", &described(&json!({"egress": null})));
     assert!(rig.engine(|engine| engine.records.attachments().unwrap().is_empty()));
+}
+
+/// No command makes a list: it comes with each container, and is refused with each.
+#[test]
+fn a_list_that_an_earlier_version_took_goes_on() {
+    let empty = json!({"ingressPolicy": ""});
+    let named = json!({"egress": ["0x0a000001:443"]});
+    let beside = json!({"args": {"egress": "none"}});
+    let own = json!({"args": {"cni": {"egress": "0x0a000001:443"}}});
+    for fields in [&empty, &named] {
+        let rig = Rig::new();
+        let answer = rig.add(Plugin::Spoke, "c1", &described(fields));
+        check(&rig, fields, &answer);
+        rig.command("DEL", Plugin::Spoke, "c1", &described(fields));
+        assert!(rig.engine(|engine| engine.records.attachments().unwrap().is_empty()));
+    }
+    for fields in [&beside, &own] {
+        let rig = Rig::new();
+        refused(fields);
+        let answer = rig.add(Plugin::Spoke, "c1", &described(&json!({})));
+        check(&rig, fields, &answer);
+    }
 }

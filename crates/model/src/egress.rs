@@ -338,14 +338,26 @@ impl FromStr for Fence {
     /// Reads rules between commas, semicolons or ends of lines, or `none`. Podman's command line has commas for
     /// itself, and a suggestion has a rule a line.
     fn from_str(given: &str) -> Result<Self> {
+        let fence = Self::recorded(given)?;
+        fence.rules.iter().try_for_each(spelling::refuse_hexadecimal)?;
+        Ok(fence)
+    }
+}
+
+impl Fence {
+    /// Reads rules as [`Fence::from_str`] does, where a file had them for an earlier version: what that took, and what
+    /// opens nothing, does not stop the file's network.
+    ///
+    /// # Errors
+    /// As of [`Fence::from_str`].
+    pub fn recorded(given: &str) -> Result<Self> {
         let given = given.trim();
         if given.eq_ignore_ascii_case(NOTHING) {
             return Ok(Self::default());
         }
         let mut rules: Vec<EgressRule> = Vec::new();
         for part in given.split([',', ';', '\n']) {
-            let rule: EgressRule = part.trim().parse()?;
-            spelling::refuse_hexadecimal(&rule)?;
+            let rule = part.trim().parse()?;
             if !rules.contains(&rule) {
                 rules.push(rule);
             }

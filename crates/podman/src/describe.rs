@@ -46,7 +46,7 @@ pub fn described(document: &Value, backend: Backend, now: Timestamp) -> Result<O
         return Ok(None);
     }
     let config = NetworkConfig::read(document)?;
-    match Spec::read(&config)? {
+    match Spec::recorded(&config)? {
         Spec::New(spec) => network(&config, &spec, (backend, now)).map(Some),
         Spec::Join(_) => Ok(None),
     }

@@ -60,13 +60,26 @@ const MODES: [(&str, Mode); 9] = [
 ];
 
 impl Spec {
-    /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
+    /// Reads those of a new network; fails on the first that is unknown, senseless or in contradiction.
     pub(crate) fn read(config: &NetworkConfig) -> Result<Self> {
+        Self::read_with(config, |texts| texts.network(FRONT))
+    }
+
+    /// Reads those of a network that Podman has: its containers start with any that an earlier version took
+    /// ([`Texts::recorded_network`]).
+    pub(crate) fn recorded(config: &NetworkConfig) -> Result<Self> {
+        Self::read_with(config, |texts| texts.recorded_network(FRONT))
+    }
+
+    fn read_with(
+        config: &NetworkConfig,
+        read: impl FnOnce(&Texts<'_>) -> Result<NetworkSpec>,
+    ) -> Result<Self> {
         let none = BTreeMap::new();
         let options = config.options.as_ref().unwrap_or(&none);
         let (labels, options) = &Labels::split(options)?;
         let texts = Texts { flag: "-o", map: options };
-        let given = NetworkSpec { labels: labels.clone(), ..texts.network(FRONT)? };
+        let given = NetworkSpec { labels: labels.clone(), ..read(&texts)? };
         if let Some(network) = given.network {
             refuse_others(&texts, &network, labels)?;
             return Ok(Spec::Join(network));

@@ -84,7 +84,7 @@ fn is_lived_in(sandbox: &Sandbox) -> bool {
 
 fn network(exec: &Exec, context: &Context<'_>) -> Result<Network> {
     let config = &exec.network;
-    match Spec::read(config)? {
+    match Spec::recorded(config)? {
         Spec::New(spec) => describe::network(config, &spec, context.site()),
         Spec::Join(name) => {
             let joined = join::network(config, &name, context)?;

@@ -6,10 +6,12 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use model::text::{shown, truth};
-use model::{Error, NEUTRON_PREFIX, Result};
+use model::{Error, Fence, NEUTRON_PREFIX, Result};
 
 use crate::ovs::OVS_PREFIX;
-use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, foreign, of_routed, options};
+use crate::{
+    Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Value, foreign, of_routed, options,
+};
 
 /// A map of options, and how it is given on the command line.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,20 @@ impl Texts<'_> {
     /// [`model::Kind::Unsupported`] on a key that is none of the table's, Neutron's or Open vSwitch's,
     /// [`model::Kind::Invalid`] on a value that cannot be, or that contradicts another.
     pub fn network(&self, front: FrontEnd) -> Result<NetworkSpec> {
+        self.read_network(front, true)
+    }
+
+    /// The same of a network that was made already, maybe by an earlier version: an empty option that says who reaches
+    /// the network is the default, and a rule for a number in hexadecimal digits is one for that name. Neither is taken
+    /// for a new one.
+    ///
+    /// # Errors
+    /// As [`Texts::network`].
+    pub fn recorded_network(&self, front: FrontEnd) -> Result<NetworkSpec> {
+        self.read_network(front, false)
+    }
+
+    fn read_network(&self, front: FrontEnd, is_new: bool) -> Result<NetworkSpec> {
         let keys = options(front).map(|option| option.names(front));
         self.refuse_unknown(&keys.chain([NEUTRON_KEYS, OVS_KEYS]).collect::<Vec<_>>())?;
         let mut spec = NetworkSpec::default();
@@ -65,7 +81,8 @@ impl Texts<'_> {
             for name in option.names(front).iter().copied() {
                 let is_there = self.map.contains_key(name);
                 let Some(text) = self.text(name) else {
-                    if let Some(open) = option.keeps_from().filter(|_| is_there) {
+                    let is_default = !is_new && matches!(option.value, Value::Ingress(..));
+                    if let Some(open) = option.keeps_from().filter(|_| is_there && !is_default) {
                         let why = format!(
                             "the value is empty; without it {open}: leave out the option where that is meant"
                         );
@@ -73,7 +90,12 @@ impl Texts<'_> {
                     }
                     continue;
                 };
-                let put = option.value.put(&mut spec, text);
+                let put = match option.value {
+                    Value::Fence(slot) if !is_new => Fence::recorded(text)
+                        .map(|fence| slot(&mut spec).replace(fence).is_none())
+                        .map_err(|error| error.to_string()),
+                    _ => option.value.put(&mut spec, text),
+                };
                 let agrees = put.map_err(|why| self.wrong(name, text, &why))?;
                 if !agrees {
                     return Err(self.contradiction(before.unwrap_or(name), name));

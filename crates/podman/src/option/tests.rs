@@ -218,3 +218,27 @@ fn what_neutron_decides_is_not_an_option() {
     let nameless = options(json!({"driver": "neutron"})).unwrap_err().to_string();
     assert!(nameless.contains("-o neutron.network=NETWORK"), "{nameless}");
 }
+
+/// Podman has it in its file, and sends it with each container. What would open a network by mistake is refused all
+/// the same.
+#[test]
+fn what_an_earlier_version_took_goes_on() {
+    let recorded = |options: Value| {
+        let config = json!({"name": "n", "options": options});
+        Spec::recorded(&NetworkConfig::read(&config).unwrap())
+    };
+    for (given, means) in [
+        (json!({"isolate": ""}), json!({})),
+        (json!({"isolate": "", "mtu": "1400"}), json!({"mtu": "1400"})),
+    ] {
+        options(given.clone()).unwrap_err();
+        assert_eq!(recorded(given).unwrap(), read(json!({"options": means})).unwrap());
+    }
+    let named = json!({"egress": "0x0a000001:443"});
+    options(named.clone()).unwrap_err();
+    let Spec::New(spec) = recorded(named).unwrap() else { panic!("it joins") };
+    assert_eq!(spec.fence.unwrap().to_string(), "0x0a000001:443");
+    for key in ["egress", "egress-strict", "via"] {
+        recorded(json!({key: ""})).unwrap_err();
+    }
+}

@@ -118,7 +118,7 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
                 let devices = node.list()?.iter().map(Node::parse).collect::<Result<_>>()?;
                 *slot(&mut spec) = Some(Passage::trusting(devices));
             }
-            Value::Fence(slot) => *slot(&mut spec) = Some(fence(&node)?),
+            Value::Fence(slot) => *slot(&mut spec) = Some(recorded_fence(&node)?),
             Value::Via(_) | Value::Source(_) => {
                 let put = option.value.put(&mut spec, node.text()?);
                 if !put.map_err(|why| node.wrong(format!("but {why}")))? {
@@ -126,13 +126,7 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
                 }
             }
             Value::AddressSpace(slot) => *slot(&mut spec) = Some(node.parse()?),
-            // The reference takes an empty text for `open`.
-            Value::Ingress(..) if node.text()?.is_empty() => {
-                return Err(node.wrong(
-                    "but the value is empty; without it containers could be reached from everywhere: leave it \
-                     out where that is meant",
-                ));
-            }
+            // The reference takes an empty text for `open`, too.
             Value::Ingress(slot, _) => *slot(&mut spec) = firewall::ingress(root)?,
             Value::Own
             | Value::Number(_)
@@ -148,15 +142,24 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
 
 /// Rules in a list, or between commas.
 pub(super) fn fence(node: &Node<'_>) -> Result<Fence> {
-    let text = match node.value().is_array() {
+    rules(node)?.parse().map_err(|error| node.wrong(format!("but {error}")))
+}
+
+/// The same of a file that an earlier version has read already ([`Fence::recorded`]): a list is not made by a command, and
+/// comes with every container.
+pub(super) fn recorded_fence(node: &Node<'_>) -> Result<Fence> {
+    Fence::recorded(&rules(node)?).map_err(|error| node.wrong(format!("but {error}")))
+}
+
+fn rules(node: &Node<'_>) -> Result<String> {
+    Ok(match node.value().is_array() {
         true => {
             let rules = node.list()?;
             let texts: Vec<&str> = rules.iter().map(Node::text).collect::<Result<_>>()?;
             if texts.is_empty() { "none".to_owned() } else { texts.join(",") }
         }
         false => node.text()?.to_owned(),
-    };
-    text.parse().map_err(|error| node.wrong(format!("but {error}")))
+    })
 }
 
 fn is_not(node: &Node<'_>, what: &str) -> Error {

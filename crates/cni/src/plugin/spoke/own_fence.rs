@@ -2,7 +2,7 @@
 
 use model::{Error, Fence, Result};
 
-use super::field::{self, fence};
+use super::field::{self, fence, recorded_fence};
 use crate::call::Call;
 use crate::wire::{Command, Node, Object};
 
@@ -18,7 +18,9 @@ pub(super) fn of(call: &Call<'_>, entry: Option<&Object<'_>>) -> Result<Option<F
     if matches!(call.command, Command::Del | Command::Gc) {
         return Ok(None);
     }
-    let rules = given(call, EGRESS, entry)?.map(|node| fence(&node)).transpose()?;
+    // A container that an earlier version attached goes on to be checked.
+    let read = if call.command == Command::Add { fence } else { recorded_fence };
+    let rules = given(call, EGRESS, entry)?.map(|node| read(&node)).transpose()?;
     let strict = given(call, STRICT, entry)?.map(|node| is_on(&node)).transpose()?;
     Fence::strictly(rules, (STRICT[0], strict.unwrap_or(false)))
 }
@@ -41,7 +43,9 @@ fn given<'a>(
         }
     }
     let args = call.config.root().object("args")?;
-    if let Some((at, node)) = args.as_ref().and_then(|args| Some((key, args.get(key)?))) {
+    if let Some((at, node)) = args.as_ref().and_then(|args| Some((key, args.get(key)?)))
+        && call.command == Command::Add
+    {
         return Err(
             node.wrong(format!("but it belongs into \"args\": {{\"cni\": {{\"{at}\": …}}}}"))
         );
