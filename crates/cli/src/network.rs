@@ -184,7 +184,7 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
                 let text = names(output, &[network.called().to_string()])?;
                 let mut notes = hidden(&network, &facts);
                 notes.extend(warnings(&network, host_context));
-                // The network is made: whoever cannot be told goes on to be told by the daemon.
+                // Where that cannot be read the network is made all the same, and the daemon reports it.
                 let unanswered = linux::masquerade::unanswered(slice::from_ref(&network));
                 notes.extend(unanswered.into_iter().flatten().map(|it| it.what));
                 return Ok(Answer { notes, ..Answer::text(text) });
