@@ -12,12 +12,13 @@ mod learning;
 mod near;
 mod opened;
 mod own;
+mod reach;
 mod rules;
 mod sets;
 mod strays;
 mod strict;
 
-use model::{DomainName, Family, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
+use model::{DomainName, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
 use netlink::Socket;
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use std::net::IpAddr;
@@ -26,6 +27,7 @@ use std::time::Duration;
 pub use crate::sources::{StrictBy, settle as settle_sources};
 pub(crate) use calm::calmly;
 pub use checked::Checked;
+pub(super) use flows::mark_of_forged;
 pub use opened::{
     Opening, Sent, end_flows, flows, forget_source, is_open, keep_known, open, open_each, opened,
     prune,
@@ -34,10 +36,11 @@ pub use own::{
     MayHaveOthers, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own,
     keep_own_checked, own_sources, prune_own, shut_lost,
 };
+pub use reach::Reach;
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(super) use rules::{from_none, of_link_or_unspecified, of_unknown_option};
 pub(crate) use sets::TABLE;
-use sets::{FENCED, LEARNING, ROUTED, SOURCES, STRICT, WITHIN, range_sets, routed};
+use sets::{FENCED, LEARNING, SOURCES, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
 
@@ -58,8 +61,8 @@ pub struct Fenced {
     pub gateways: Vec<IpNet>,
     /// What is allowed.
     pub fence: Fence,
-    /// The families of packets by which others reach the network by routes.
-    pub routed: Vec<Family>,
+    /// Who reaches it at its containers' addresses.
+    pub reach: Reach,
 }
 
 impl Fenced {
@@ -76,7 +79,7 @@ impl Fenced {
             bridge: bridge.name.clone(),
             gateways: wiring.name_servers(ipam),
             fence: fence.clone(),
-            routed: wiring.let_by_route(),
+            reach: Reach::of(wiring),
         }))
     }
 
@@ -186,7 +189,7 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         let within = Element::of(Tuple::new().interface(&fenced.bridge).interface(&fenced.bridge));
         transaction.ensure_element(TABLE, WITHIN.name, &within, fenced.about("making"));
         let about = || fenced.about("making");
-        put_routed(&mut transaction, &routed(&fenced.bridge, &fenced.routed), about);
+        fenced.reach.put(socket, &mut transaction, (&fenced.bridge, &about))?;
         let is_first = fenced.fence.strict && !strict::is_ruled(&fenced.bridge)?;
         if is_first {
             let own = Element::of(fenced.key());
@@ -200,32 +203,6 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         }
     }
     Err(model::Error::try_again(fenced.about("others keep changing")))
-}
-
-/// Says by which families of packets others reach the bridge by routes.
-fn put_routed(
-    transaction: &mut Transaction,
-    routed: &[(Element, bool); 2],
-    about: impl Fn() -> String,
-) {
-    for (element, is_routed) in routed {
-        transaction.ensure_element(TABLE, ROUTED.name, element, about());
-        if !is_routed {
-            transaction.delete_element(TABLE, ROUTED.name, element, about());
-        }
-    }
-}
-
-/// Whether the set says so of these bridges.
-fn is_routed_so<'a>(
-    socket: &mut Socket,
-    mut all: impl Iterator<Item = (&'a IfName, &'a [Family])>,
-) -> Result<bool> {
-    let there = nft::elements(socket, TABLE, ROUTED.name)?;
-    let is_so = |(element, is_routed): &(Element, bool)| {
-        there.iter().any(|it| it.key == element.key) == *is_routed
-    };
-    Ok(all.all(|(bridge, families)| routed(bridge, families).iter().all(is_so)))
 }
 
 /// Removes ranges that are wanted no more, and adds those that are missing. Those of several interfaces, and
@@ -303,7 +280,7 @@ pub fn is_kept(socket: &mut Socket, all: &[Fenced], now: &Moment) -> Result<bool
         |it: &Fenced| learning::is_so(&learning, &it.key(), it.fence.remaining(now));
     if !all.iter().all(is_learning_so)
         || nft::elements(socket, TABLE, WITHIN.name)?.iter().any(is_across)
-        || !is_routed_so(socket, all.iter().map(|it| (&it.bridge, it.routed.as_slice())))?
+        || !reach::is_so(socket, all.iter().map(|it| (&it.bridge, &it.reach)))?
     {
         return Ok(false);
     }
@@ -383,7 +360,7 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
             if !has_own {
                 transaction.ensure_element(TABLE, WITHIN.name, &within, about());
                 transaction.delete_element(TABLE, WITHIN.name, &within, about());
-                put_routed(&mut transaction, &routed(bridge, &[]), about);
+                Reach::default().put(socket, &mut transaction, (bridge, &about))?;
             }
             take_out(socket, &mut transaction, (bridge, has_own))?;
         }

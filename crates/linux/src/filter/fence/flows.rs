@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use netlink::nft::{Conntrack, Expression, Meta};
 
 use super::rules::{ICMPV6, MARK, equal, in_link, jump};
-use super::sets::{FENCED, OWN, ROUTED, SOURCES};
-use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, ending, translated};
+use super::sets::{FENCED, OWN, ROUTED, SOURCES, TRUSTED};
+use crate::filter::rules::{
+    ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, translated,
+};
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
 const ICMP: u8 = 1;
@@ -19,10 +21,10 @@ const ORIGINAL: u8 = 0;
 /// `IPS_SRC_NAT` (`linux/netfilter/nf_conntrack_common.h`).
 const IPS_SRC_NAT: u32 = 0x10;
 const BRIDGE: &[u8; 16] = b"bridge\0\0\0\0\0\0\0\0\0\0";
+const VETH: &[u8; 16] = b"veth\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Devices behind which are containers and virtual machines, whose addresses this host has routes to. What comes by an
 /// uplink may be answered by another one.
-const KINDS: [&[u8; 16]; 3] =
-    [BRIDGE, b"veth\0\0\0\0\0\0\0\0\0\0\0\0", b"tun\0\0\0\0\0\0\0\0\0\0\0\0\0"];
+const KINDS: [&[u8; 16]; 3] = [BRIDGE, VETH, b"tun\0\0\0\0\0\0\0\0\0\0\0\0\0"];
 
 /// Matches packets in one of these states.
 pub(super) fn of_state(states: u32) -> Steps {
@@ -48,7 +50,7 @@ pub(super) fn beginning() -> Vec<Steps> {
             equal(vec![0; 4]),
             Expression::Conntrack(Conntrack::Mark, R),
             equal(vec![0; 4]),
-            Expression::Load(R, FORGED.to_ne_bytes().to_vec().into()),
+            Expression::Load(R, mark_of_forged().into()),
             Expression::SetConnectionMark(R),
         ]);
         steps
@@ -56,13 +58,18 @@ pub(super) fn beginning() -> Vec<Steps> {
     KINDS.map(forged).to_vec()
 }
 
+/// The value of [`FORGED`] in rules.
+pub(crate) fn mark_of_forged() -> Vec<u8> {
+    FORGED.to_ne_bytes().to_vec()
+}
+
 fn forged() -> Steps {
-    vec![Expression::Conntrack(Conntrack::Mark, R), equal(FORGED.to_ne_bytes().to_vec())]
+    vec![Expression::Conntrack(Conntrack::Mark, R), equal(mark_of_forged())]
 }
 
 /// What belongs to a flow that has been answered, and that was not begun in another's name.
 pub(super) fn genuine_flow() -> Steps {
-    let mark = FORGED.to_ne_bytes().to_vec().into();
+    let mark = mark_of_forged().into();
     let mut steps = of_state(ESTABLISHED);
     steps.extend([Expression::Conntrack(Conntrack::Mark, R), Expression::Unequal(R, mark), ACCEPT]);
     steps
@@ -122,7 +129,7 @@ pub(super) fn within() -> Vec<Steps> {
 }
 
 /// What belongs to a flow that the container began passes. What others began is answered where it came by a published port,
-/// to networks of this host, and where the network is reached by routes.
+/// to networks of this host, by devices that the network trusts, and where it is reached by routes.
 pub(super) fn answers() -> Vec<Steps> {
     let own_flow =
         vec![Expression::Conntrack(Conntrack::Direction, R), equal(vec![ORIGINAL]), ACCEPT];
@@ -130,15 +137,17 @@ pub(super) fn answers() -> Vec<Steps> {
         let is_it = equal(group.to_ne_bytes().to_vec());
         vec![Expression::Meta(Meta::OutputGroup, R), is_it, ACCEPT]
     };
-    // Networks of other programs are masqueraded, which tells their bridges from those of uplinks.
-    let to_others = vec![
-        Expression::Meta(Meta::OutputKind, R),
-        equal(BRIDGE.to_vec()),
-        Expression::Conntrack(Conntrack::Status, R),
-        Expression::Mask(R, IPS_SRC_NAT.to_ne_bytes().to_vec().into()),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        ACCEPT,
-    ];
+    // Networks of other programs are masqueraded, which tells their devices from uplinks.
+    let to_others = |kind: &'static [u8; 16]| {
+        vec![
+            Expression::Meta(Meta::OutputKind, R),
+            equal(kind.to_vec()),
+            Expression::Conntrack(Conntrack::Status, R),
+            Expression::Mask(R, IPS_SRC_NAT.to_ne_bytes().to_vec().into()),
+            Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
+            ACCEPT,
+        ]
+    };
     let routed = vec![
         Expression::Meta(Meta::InputName, R),
         Expression::Meta(Meta::Family, R.behind(NAME_WORDS)),
@@ -151,7 +160,9 @@ pub(super) fn answers() -> Vec<Steps> {
         translated(ACCEPT),
         of_group(GROUP),
         of_group(VLAN_GATEWAY),
-        to_others,
+        to_others(BRIDGE),
+        to_others(VETH),
+        ending(between(&TRUSTED), ACCEPT),
         routed,
     ]
 }

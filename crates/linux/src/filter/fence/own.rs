@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{Attachment, AttachmentId, DomainName, Family, Fence, IfName, IpNet, Moment, Result};
+use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Moment, Result};
 use netlink::Socket;
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 
@@ -14,7 +14,7 @@ use super::opened::{self, Opening};
 use super::sets::{
     FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, STRICT, TABLE, of, own_allowed,
 };
-use super::{ATTEMPTS, behind, near, rules, strict};
+use super::{ATTEMPTS, Reach, behind, near, rules, strict};
 use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof::Sender;
 use crate::identity::digest_of;
@@ -39,8 +39,8 @@ pub struct Own {
     pub fence: Fence,
     /// The subnets of a network that others reach by routes: what stays in it leaves by another interface.
     pub near: Vec<IpNet>,
-    /// The families of packets by which others reach the network by routes.
-    pub routed: Vec<Family>,
+    /// Who reaches the network at its containers' addresses.
+    pub reach: Reach,
 }
 
 impl Own {
@@ -68,7 +68,7 @@ impl Own {
             gateways: attachment.wiring.name_servers(&attachment.ipam),
             fence: fence.clone(),
             near: near::subnets(attachment),
-            routed: attachment.wiring.let_by_route(),
+            reach: Reach::of(&attachment.wiring),
         }))
     }
 
@@ -164,7 +164,7 @@ fn make(
             strict::be_first(socket)?;
             continue;
         }
-        behind::put(&mut transaction, own, "making");
+        behind::put(socket, &mut transaction, own, "making")?;
         for set in range_sets() {
             let there = of_sources(socket, set, &own.bridge, &own.sources)?;
             let wanted = || wanted.iter().filter(|(name, _)| *name == set).map(|(_, it)| it);
@@ -254,7 +254,7 @@ fn shut_some(socket: &mut Socket, some: &[Own]) -> Result<bool> {
             }
         }
         for own in &lost {
-            behind::put(&mut transaction, own, "shutting");
+            behind::put(socket, &mut transaction, own, "shutting")?;
             put_marks(&mut transaction, own, &own.marks()?);
             learn_for(&mut transaction, own, Duration::ZERO);
         }

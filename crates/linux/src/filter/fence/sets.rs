@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{EgressRule, Family as IpFamily, IfName, IpNet, Protocol};
-use netlink::nft::{Between, Element, Family, Field, Lookup, Set, Table, Tuple};
+use netlink::nft::{Between, Family, Field, Lookup, Set, Table, Tuple};
 
 use crate::filter::ruleset::set;
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_fence" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "fence_8";
+pub(super) const STAMP: &str = "fence_9";
 
 const FROM: [&[Field]; 2] = [&[Field::Interface, Field::Ipv4], &[Field::Interface, Field::Ipv6]];
 const TO: [&[Field]; 2] = [
@@ -39,6 +39,8 @@ pub(super) const STRICT: Set<'static> = set("strict", &[Field::Interface]);
 pub(super) const WITHIN: Set<'static> = set("within", &[Field::Interface, Field::Interface]);
 /// The bridges that others reach by routes, by packets of these families.
 pub(super) const ROUTED: Set<'static> = set("routed", &[Field::Interface, Field::Family]);
+/// The bridges, and the devices whose callers reach the containers at their own addresses.
+pub(super) const TRUSTED: Set<'static> = set("trusted", &[Field::Interface, Field::Interface]);
 /// Of IPv4 and of IPv6, as the following.
 pub(super) const SOURCES: [Set<'static>; 2] = pair(["sources4", "sources6"], FROM, Lookup::Ranges);
 pub(super) const ALLOWED: [Set<'static>; 2] = pair(["allowed4", "allowed6"], TO, Lookup::Ranges);
@@ -60,7 +62,7 @@ pub(super) const OWN_HOSTS: [Set<'static>; 2] =
 
 /// All of them, in the order of `fence.nft`.
 pub(super) fn all_sets() -> Vec<Set<'static>> {
-    let mut all = vec![FENCED, STRICT, LEARNING, WITHIN, ROUTED];
+    let mut all = vec![FENCED, STRICT, LEARNING, WITHIN, ROUTED, TRUSTED];
     let own = [OWN, OWN_LEARNING, OWN_ALLOWED, OWN_HOSTS];
     for pair in [SOURCES, ALLOWED, HOSTS, OPENINGS, RECENT].into_iter().chain(own) {
         all.extend(pair);
@@ -88,14 +90,6 @@ pub(super) fn sources(bridge: &IfName, subnets: &[IpNet]) -> Vec<(&'static str, 
         all.push((of(&SOURCES, net.addr()), Between { first, last }));
     }
     all
-}
-
-/// What the set has of a bridge in each family, and whether it should.
-pub(super) fn routed(bridge: &IfName, families: &[IpFamily]) -> [(Element, bool); 2] {
-    [(IpFamily::V4, Family::Ipv4), (IpFamily::V6, Family::Ipv6)].map(|(of, family)| {
-        let key = Tuple::new().interface(bridge).of_family(family);
-        (Element::of(key), families.contains(&of))
-    })
 }
 
 fn distinct(subnets: &[IpNet]) -> Vec<IpNet> {

@@ -8,7 +8,7 @@ use model::{DomainName, Fence, IfName, Protocol};
 use netlink::{Socket, nft};
 
 use super::space::Space;
-use crate::filter::fence::{self, Fenced, Opening, Own};
+use crate::filter::fence::{self, Fenced, Opening, Own, Reach};
 
 /// More than one datagram of the kernel's can list.
 const MANY: u32 = 1500;
@@ -17,7 +17,7 @@ fn fenced(bridge: &str, rules: &str) -> Fenced {
     let fence: Fence = rules.parse().unwrap();
     let network = bridge.parse().unwrap();
     let gateways = vec!["10.1.2.1/24".parse().unwrap()];
-    Fenced { network, bridge: bridge.parse().unwrap(), gateways, fence, routed: Vec::new() }
+    Fenced { network, bridge: bridge.parse().unwrap(), gateways, fence, reach: Reach::default() }
 }
 
 fn own(bridge: &IfName, rules: &str) -> Own {
@@ -33,7 +33,7 @@ fn own(bridge: &IfName, rules: &str) -> Own {
         gateways,
         fence,
         near,
-        routed: Vec::new(),
+        reach: Reach::default(),
     }
 }
 

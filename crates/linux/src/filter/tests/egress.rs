@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use model::{Fence, Moment, Protocol};
+use model::{Family, Fence, Moment, Protocol};
 use netlink::{Socket, nft};
 
 use super::space::Space;
 use super::table::listed;
-use crate::filter::fence::{self, Fenced, Opening, Own};
+use crate::filter::fence::{self, Fenced, Opening, Own, Reach};
 
 const TRUTH: &str = include_str!("../fence.nft");
 const LIST: &str = "nft list table inet spoke_fence";
@@ -14,7 +14,7 @@ fn fenced(bridge: &str, network: &str, rules: &str) -> Fenced {
     let fence: Fence = rules.parse().unwrap();
     let gateways = vec!["10.1.2.1/24".parse().unwrap(), "fd00::1/64".parse().unwrap()];
     let (network, bridge) = (network.parse().unwrap(), bridge.parse().unwrap());
-    Fenced { network, bridge, gateways, fence, routed: Vec::new() }
+    Fenced { network, bridge, gateways, fence, reach: Reach::default() }
 }
 
 fn opening(bridge: &str, source: &str, destination: &str) -> Opening {
@@ -55,11 +55,16 @@ fn rules_come_and_go_and_the_table_goes_with_the_last_network() {
     let mut socket = space.socket();
     let one =
         fenced("br0", "a", "10.9.0.0/16:1-100,10.9.0.7:50-200/tcp,[fd01::/16]:53/udp,x.example:1");
+    let devices = vec!["eth1".parse().unwrap(), "eth2".parse().unwrap()];
+    let one = Fenced { reach: Reach { families: vec![Family::V6], devices }, ..one };
     let other = fenced("br1", "b", "10.9.0.7:443");
     fence::ensure(&mut socket, &one).unwrap();
     fence::ensure(&mut socket, &other).unwrap();
     let before = space.run(LIST);
     assert!(before.contains("\"br0\" . 10.9.0.7 . tcp . 1-200"), "{before}");
+    for reach in ["\"br0\" . \"eth1\"", "\"br0\" . \"eth2\"", "\"br0\" . ipv6"] {
+        assert!(before.contains(reach), "{before}");
+    }
     assert!(fence::is_kept(&mut socket, &[one.clone(), other.clone()], &at(9)).unwrap());
     for lost in [
         "flush ruleset",
@@ -67,6 +72,9 @@ fn rules_come_and_go_and_the_table_goes_with_the_last_network() {
         "flush set inet spoke_fence allowed4",
         "delete element inet spoke_fence sources4 { \"br0\" . 10.1.2.0/24 }",
         "flush set inet spoke_fence fenced",
+        "delete element inet spoke_fence trusted { \"br0\" . \"eth2\" }",
+        "add element inet spoke_fence trusted { \"br0\" . \"eth3\" }",
+        "flush set inet spoke_fence routed",
     ] {
         space.run(&format!("nft {lost}"));
         assert!(
@@ -81,6 +89,7 @@ fn rules_come_and_go_and_the_table_goes_with_the_last_network() {
     fence::ensure(&mut socket, &less).unwrap();
     let now = space.run(LIST);
     assert!(now.contains("\"br0\" . 10.9.0.0/16 . tcp . 1-100"), "{now}");
+    assert!(!now.contains("eth1") && !now.contains("\"br0\" . ipv6"), "{now}");
     assert!(!now.contains("1-200") && now.contains("\"br1\" . 10.9.0.7 . tcp . 443"), "{now}");
     fence::forget_bridge(&mut socket, &less.bridge).unwrap();
     let now = space.run(LIST);
@@ -209,7 +218,7 @@ fn flows_that_go_on_stay_known() {
         gateways: one.gateways.clone(),
         fence: one.fence.clone(),
         near: Vec::new(),
-        routed: Vec::new(),
+        reach: Reach::default(),
     };
     for (networks, own) in [(&[one][..], &[][..]), (&[], &[own])] {
         for address in ["203.0.113.1", "203.0.113.2"] {

@@ -8,7 +8,7 @@ use netlink::nft::{
     Set, Table, Verdict,
 };
 
-use crate::filter::fence::{from_none, of_link_or_unspecified, of_unknown_option};
+use crate::filter::fence::{from_none, mark_of_forged, of_link_or_unspecified, of_unknown_option};
 use crate::filter::rules::{
     ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, reserved,
 };
@@ -18,7 +18,7 @@ use crate::identity::GROUP;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_via" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "via_4";
+pub(super) const STAMP: &str = "via_5";
 
 const PAIR: &[Field] = &[Field::Interface, Field::Interface];
 const VIA: [&[Field]; 2] = [
@@ -78,6 +78,8 @@ pub(super) fn ruleset() -> Ruleset {
             ("sender", None),
             ("reports", filter(Hook::Output, -15)),
             ("answers", filter(Hook::Prerouting, -150)),
+            ("calling", filter(Hook::Forward, -21)),
+            ("called", None),
             ("forward", filter(Hook::Forward, -15)),
             ("arriving", None),
             ("back", None),
@@ -110,6 +112,14 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("reports", vec![report()]),
         ("answers", vec![answers()]),
         ("forward", vec![led(Meta::OutputName, "arriving"), led(Meta::InputName, "leaving")]),
+        ("calling", vec![calling(&LINKS), calling(&SEGMENTS)]),
+        (
+            "called",
+            vec![vec![
+                Expression::Load(R, Cow::Borrowed(&[0; 4])),
+                Expression::SetConnectionMark(R),
+            ]],
+        ),
         ("arriving", arriving()),
         ("back", vec![vec![mark(), Expression::SetConnectionMark(R)]]),
         ("leaving", leaving()),
@@ -170,6 +180,8 @@ fn arriving() -> Vec<Steps> {
     let marked = vec![
         Expression::Conntrack(Conntrack::Mark, R),
         Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
+        Expression::Conntrack(Conntrack::Mark, R),
+        Expression::Unequal(R, mark_of_forged().into()),
         RETURN,
     ];
     let near = |ip: Ip| {
@@ -190,6 +202,15 @@ fn arriving() -> Vec<Steps> {
         ending(of_group(Meta::InputGroup), RETURN),
         vec![jump("back")],
     ]
+}
+
+/// What comes by the way, and looks as if it had begun in another's name.
+fn calling(pairs: &Set<'static>) -> Steps {
+    let forged = Expression::Equal(R, mark_of_forged().into());
+    let mut steps = vec![Expression::Conntrack(Conntrack::Mark, R), forged];
+    steps.extend(reversed());
+    steps.extend([Expression::In(pairs.name, R), jump("called")]);
+    steps
 }
 
 /// The network's bridge, and the device that a packet to it came in by.
