@@ -18,6 +18,7 @@ mod transit;
 mod via;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use model::{
@@ -51,6 +52,8 @@ pub(crate) struct Policy {
     uncounted: RefCell<Option<Error>>,
     /// Until when healing does not wait for who keeps the lock on iptables rules.
     kept_until: Cell<Option<Instant>>,
+    /// When healing looked last for what version 0.1.0 isolated each bridge by.
+    looked_at: RefCell<BTreeMap<IfName, Instant>>,
 }
 
 impl Policy {

@@ -12,7 +12,7 @@ use super::Policy;
 use super::expected::{behind, owner, switching};
 use crate::filter::Open;
 use crate::identity::GROUP;
-use crate::iptables::{self, Variant};
+use crate::iptables::{self, Iptables, Variant};
 use crate::{filter, firewalld, forwarding};
 
 impl Policy {
@@ -22,8 +22,11 @@ impl Policy {
             Some(_) => {
                 let again = |old: &_| self.install_rules_again(Variant::Legacy, old);
                 let missed = self.let_forward(attachment, &behind(attachment)?, again);
-                self.forget_former_isolation(attachment)?;
-                missed
+                match (missed, self.forget_former_isolation(attachment)) {
+                    // What failed is tried again at a later look, and reported then.
+                    (Ok(true), Err(_)) => Ok(true),
+                    (missed, forgotten) => forgotten.and(missed),
+                }
             }
             None => Ok(false),
         }
@@ -36,16 +39,24 @@ impl Policy {
         variant: Variant,
         attachment: &Attachment,
     ) -> Result<bool> {
+        self.change_rules_again(variant, |iptables| iptables.install(attachment))
+    }
+
+    fn change_rules_again<T>(
+        &self,
+        variant: Variant,
+        change: impl FnOnce(&Iptables) -> Result<T>,
+    ) -> Result<T> {
         let is_kept = self.kept_until.get().is_some_and(|until| Instant::now() < until);
         let wait = if is_kept { Duration::ZERO } else { WAIT };
-        let installed = self.iptables(variant).waiting(wait).install(attachment);
-        if let Err(error) = &installed
+        let changed = change(&self.iptables(variant).waiting(wait));
+        if let Err(error) = &changed
             && error.kind() == Kind::TryAgain
             && !is_kept
         {
             self.kept_until.set(Some(Instant::now() + PAUSE));
         }
-        installed
+        changed
     }
 
     /// Makes the host's own filter let the packets pass, where it drops what it forwards. Whether it
@@ -92,6 +103,12 @@ impl Policy {
     /// goes to published ports; our table isolates without them.
     fn forget_former_isolation(&self, attachment: &Attachment) -> Result<()> {
         let Some(bridge) = isolated(attachment) else { return Ok(()) };
+        let now = Instant::now();
+        let looked_at = self.looked_at.borrow().get(bridge).copied();
+        if looked_at.is_some_and(|at| now.duration_since(at) < LOOKED) {
+            return Ok(());
+        }
+        self.looked_at.borrow_mut().insert(bridge.clone(), now);
         // What cannot be read is left alone.
         let has = |family: &Family| {
             xtables::names_interface(*family, &iptables::ISOLATION, bridge).unwrap_or(false)
@@ -106,7 +123,9 @@ impl Policy {
             return Ok(());
         }
         self.restore_own(attachment)?;
-        self.iptables(Variant::Legacy).waiting(WAIT).remove_isolation(bridge, &families)
+        self.change_rules_again(Variant::Legacy, |iptables| {
+            iptables.remove_isolation(bridge, &families)
+        })
     }
 }
 
@@ -123,6 +142,9 @@ const WAIT: Duration = Duration::from_secs(2);
 /// How long it waits no more once one of them has kept the lock for all that time: healing goes on with the
 /// rest of the host.
 const PAUSE: Duration = Duration::from_secs(60);
+
+/// So long it does not look again at what the old tables have of a bridge: all attachments of one share that.
+const LOOKED: Duration = Duration::from_secs(10);
 
 /// The attachment as far as the old iptables must let its packets pass, which our table cannot make
 /// it do. Our table isolates networks: the plugins' rules for that would drop what goes to published ports too.
