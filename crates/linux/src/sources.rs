@@ -9,7 +9,8 @@
 //! rules of routing have changed, and goes with the bridge.
 //!
 //! Frames to addresses of the link's own protocols a bridge hands to the host as those of the port, behind which there is no
-//! filter. So ports of such a bridge have these switched as any other frame. Pause frames (`01`) the kernel drops at each port.
+//! filter. So Spoke's ports of such a bridge have these switched as any other frame: one that another program added may lead
+//! to a link that needs them. Pause frames (`01`) the kernel drops at each port.
 
 use model::{IfName, Result, Wiring};
 use netlink::traffic::SourceFilter;
@@ -17,6 +18,7 @@ use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Link, Links, Outcome, Socket};
 
 use crate::filter::fence;
+use crate::identity::GROUP;
 use crate::plan::port::{BY_BRIDGE, is_filtered};
 use crate::way::{self, Sources};
 
@@ -98,7 +100,7 @@ fn switch_reserved(socket: &mut Socket, bridge: &Link, by_bridge: bool) -> Resul
         ports => ports?,
     };
     let mut batch = Batch::new();
-    for port in ports {
+    for port in ports.into_iter().filter(|port| port.group == GROUP) {
         let now = port.port.map(|port| port.group_forward);
         let wanted = match by_bridge {
             true if now != Some(BY_BRIDGE) => BY_BRIDGE,
