@@ -28,6 +28,10 @@ fn bed() -> Bed {
     bed
 }
 
+/// The host forwards whatever there is.
+const FORWARDS: &str = "echo 1 >/proc/sys/net/ipv4/ip_forward
+    nft delete table inet spoke_transit 2>/dev/null || true";
+
 /// The fenced containers, with their addresses.
 const FENCED: [(&str, &str, &str); 2] =
     [("agent", "10.81.1.10", "fd81:1::10"), ("tight", "10.81.5.10", "fd81:5::10")];
@@ -110,22 +114,31 @@ fn a_port_that_is_not_published_does_not_answer_the_world() {
     }
 }
 
-/// What a container answers as before: published ports, other networks, itself by the host's address, a bridge of
-/// another program.
+/// What a container answers as before: published ports, other networks, itself by the host's address, a bridge and a link
+/// of another program.
 #[test]
 fn honest_calls_are_answered() {
     let bed = bed();
     bed.world.netns("guest");
+    bed.world.netns("pod");
     bed.world.sh(
         "ip link add br9 type bridge; ip link add guest0 type veth peer name eth0 netns guest
         ip link set guest0 master br9 up; ip address add 10.99.9.1/24 dev br9; ip link set br9 up
         ip -n guest address add 10.99.9.2/24 dev eth0; ip -n guest link set eth0 up
         ip -n guest route add default via 10.99.9.1
         nft 'add table ip guests; add chain ip guests post { type nat hook postrouting priority 100; }
-            add rule ip guests post ip saddr 10.99.9.0/24 oifname != br9 masquerade'",
+            add rule ip guests post ip saddr 10.99.9.0/24 oifname != br9 masquerade;
+            add rule ip guests post ip saddr 10.99.8.2 oifname != pod0 masquerade'
+        ip link add pod0 type veth peer name eth0 netns pod; ip link set pod0 up
+        ip address add 10.99.8.1/32 dev pod0; ip route add 10.99.8.2 dev pod0
+        ip -n pod address add 10.99.8.2/32 dev eth0; ip -n pod link set eth0 up
+        ip -n pod route add 10.99.8.1 dev eth0; ip -n pod route add default via 10.99.8.1",
     );
+    for caller in ["guest", "pod"] {
+        bed.all(caller, &[("tcp 10.81.1.10 8022", "open"), ("tcp 10.81.5.10 8022", "open")]);
+    }
     bed.all("world", &[("tcp 203.0.113.254 8080", "open"), ("tcp 203.0.113.254 8081", "open")]);
-    for caller in ["plain", "agent", "tight", "guest"] {
+    for caller in ["plain", "agent", "tight", "guest", "pod"] {
         bed.all(
             caller,
             &[
@@ -165,4 +178,76 @@ fn a_network_that_is_reached_by_routes_answers_the_world() {
     until(&bed.world, "ip netns exec routed ss -Hltn | grep -q ':8022 '");
     bed.all("world", &[("tcp 10.81.8.10 8022", "open")]);
     assert_eq!(bed.attempt("routed", "tcp 203.0.113.90 443"), "shut");
+}
+
+/// So does one that is not masqueraded, where the host forwards anyway.
+#[test]
+fn a_network_that_is_not_masqueraded_answers_the_world() {
+    let bed = Bed::new(&["routed", "own"]);
+    bed.spoke(
+        "network create --no-masquerade --egress none --subnet 10.81.8.0/24 --subnet fd81:8::/64 near",
+    );
+    bed.spoke("network create --no-masquerade --names --subnet 10.81.9.0/24 open");
+    bed.spoke("network connect --ip 10.81.8.10 --ip6 fd81:8::10 near routed");
+    bed.spoke("network connect --ip 10.81.9.10 --egress none open own");
+    for name in ["routed", "own"] {
+        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
+        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+    }
+    bed.world.sh(FORWARDS);
+    for address in ["10.81.8.10", "fd81:8::10", "10.81.9.10"] {
+        bed.all("world", &[(&format!("tcp {address} 8022"), "open")]);
+    }
+    for name in ["routed", "own"] {
+        assert_eq!(bed.attempt(name, "tcp 203.0.113.90 443"), "shut", "{name}");
+    }
+}
+
+/// Who comes by a device that the network trusts reaches published ports at the container's own address.
+#[test]
+fn a_network_answers_by_the_devices_that_it_trusts() {
+    let mut bed = Bed::new(&["near", "own"]);
+    bed.spoke(
+        "network create --trusted-interface up0 --egress none --subnet 10.81.8.0/24 trusting",
+    );
+    bed.spoke("network create --trusted-interface up0 --names --subnet 10.81.9.0/24 open");
+    bed.spoke("network connect --ip 10.81.8.10 --publish 8082:8022 trusting near");
+    bed.spoke("network connect --ip 10.81.9.10 --publish 8083:8022 --egress none open own");
+    for (name, address) in [("near", "10.81.8.10"), ("own", "10.81.9.10")] {
+        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
+        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+        bed.all("world", &[(&format!("tcp {address} 8022"), "open")]);
+        assert_eq!(bed.attempt(name, "tcp 203.0.113.90 443"), "shut", "{name}");
+    }
+    bed.serve.take().expect("it runs").kill();
+    bed.world.sh("nft flush set inet spoke_fence trusted");
+    assert_eq!(bed.attempt("world", "tcp 10.81.8.10 8022"), "shut");
+}
+
+/// The host itself would answer by the uplink who calls by a network's way.
+#[test]
+fn who_calls_by_the_way_is_answered_by_it() {
+    let mut bed = Bed::new(&["vpn", "near", "own"]);
+    bed.world.sh(
+        "ip link add way0 type veth peer name far0 netns vpn; ip address add 10.99.0.1/24 dev way0
+        ip link set way0 up; ip -n vpn address add 10.99.0.2/24 dev far0; ip -n vpn link set far0 up
+        ip -n vpn link set lo up; ip -n vpn address add 198.18.5.5/32 dev lo
+        ip -n vpn route add default via 10.99.0.1
+        ip route add default via 10.99.0.2 dev way0 metric 9000
+        for each in all way0; do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done",
+    );
+    bed.spoke("network create --via way0 --egress none --subnet 10.81.8.0/24 led");
+    bed.spoke("network create --via way0 --names --subnet 10.81.9.0/24 open");
+    bed.spoke("network connect --ip 10.81.8.10 --publish 8082:8022 led near");
+    bed.spoke("network connect --ip 10.81.9.10 --publish 8083:8022 --egress none open own");
+    for (name, port) in [("near", 8082), ("own", 8083)] {
+        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
+        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+        bed.all("vpn", &[(&format!("tcp 10.99.0.1 {port} from=198.18.5.5"), "open")]);
+        bed.all("world", &[(&format!("tcp 203.0.113.254 {port}"), "open")]);
+        assert_eq!(bed.attempt(name, "tcp 198.18.5.5 443"), "shut", "{name}");
+    }
+    bed.serve.take().expect("it runs").kill();
+    bed.world.sh("nft flush chain inet spoke_via calling");
+    assert_eq!(bed.attempt("vpn", "tcp 10.99.0.1 8082 from=198.18.5.5"), "shut");
 }
