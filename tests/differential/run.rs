@@ -117,13 +117,15 @@ fn is_guard(line: &str) -> bool {
 }
 
 /// What is of no connection leaves with the container's own address by the reference's rules: docs/cni.md. Nothing of
-/// that is left after the last step, unless another container is.
+/// that is left where the last step is a deletion, unless another container is.
 fn is_of_unknown(row: &Row, line: &str) -> bool {
     let has_other = row.steps.iter().any(|step| matches!(step, Step::AddOther(_)));
-    let step = line.split(' ').next().and_then(|number| number.parse::<usize>().ok());
+    let mut words = line.split([' ', ':']);
+    let step = words.next().and_then(|number| number.parse::<usize>().ok());
+    let is_deletion = words.next().is_none_or(|verb| verb.starts_with("Del"));
     line.contains(": + host ip")
         && line.ends_with("--ctstate INVALID -j DROP")
-        && (has_other || step.is_some_and(|step| step < row.steps.len()))
+        && (has_other || !is_deletion || step.is_some_and(|step| step < row.steps.len()))
 }
 
 /// Where the reference says only 999, the table says our code.
