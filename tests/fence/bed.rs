@@ -26,8 +26,14 @@ impl Bed {
     /// With networks `agents`, which has a fence, and `plain`, and these namespaces.
     #[track_caller]
     pub(crate) fn new(namespaces: &[&str]) -> Self {
+        Self::after("true", namespaces)
+    }
+
+    /// On a host where a shell script has run before Spoke.
+    pub(crate) fn after(script: &str, namespaces: &[&str]) -> Self {
         let world = World::new(&Plugins::subject());
         prepare(&world);
+        world.sh(script);
         let serve = Some(Serve::start(&world, &[]));
         let bed = Self { world, serve };
         bed.spoke(&format!(

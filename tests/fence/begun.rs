@@ -5,7 +5,7 @@ use crate::bed::{Bed, listen, until};
 /// `agent` is on the network with rules, `tight` has rules of its own on one without, `plain` is on another network,
 /// and `mate` beside `agent`. Servers are at port 8022 of `agent` and `tight`.
 fn bed() -> Bed {
-    let bed = Bed::new(&["agent", "mate", "tight", "plain"]);
+    let bed = Bed::after(FORWARDS, &["agent", "mate", "tight", "plain"]);
     bed.spoke("network create --names --subnet 10.81.5.0/24 --subnet fd81:5::/64 open");
     bed.spoke("network create --subnet 10.81.6.0/24 --subnet fd81:6::/64 both");
     bed.spoke("network connect --ip 10.81.1.10 --ip6 fd81:1::10 --publish 8080:8022 agents agent");
@@ -20,17 +20,16 @@ fn bed() -> Bed {
         until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
     }
     bed.world.sh(
-        "echo 1 >/proc/sys/net/ipv4/ip_forward; nft delete table inet spoke_transit 2>/dev/null || true
-        for each in all up0 default; do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done
+        "for each in all up0 default; do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done
         for each in $(ls /sys/class/net); do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done
         for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done",
     );
     bed
 }
 
-/// The host forwards whatever there is.
-const FORWARDS: &str = "echo 1 >/proc/sys/net/ipv4/ip_forward
-    nft delete table inet spoke_transit 2>/dev/null || true";
+/// The host forwards before Spoke does, and whatever there is.
+const FORWARDS: &str =
+    "echo 1 | tee /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding";
 
 /// The fenced containers, with their addresses.
 const FENCED: [(&str, &str, &str); 2] =
@@ -180,10 +179,10 @@ fn a_network_that_is_reached_by_routes_answers_the_world() {
     assert_eq!(bed.attempt("routed", "tcp 203.0.113.90 443"), "shut");
 }
 
-/// So does one that is not masqueraded, where the host forwards anyway.
+/// So does one that is not masqueraded, where the host forwarded before Spoke.
 #[test]
 fn a_network_that_is_not_masqueraded_answers_the_world() {
-    let bed = Bed::new(&["routed", "own"]);
+    let bed = Bed::after(FORWARDS, &["routed", "own"]);
     bed.spoke(
         "network create --no-masquerade --egress none --subnet 10.81.8.0/24 --subnet fd81:8::/64 near",
     );
@@ -194,8 +193,7 @@ fn a_network_that_is_not_masqueraded_answers_the_world() {
         listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
         until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
     }
-    bed.world.sh(FORWARDS);
-    for address in ["10.81.8.10", "fd81:8::10", "10.81.9.10"] {
+    for address in ["10.81.8.10", "10.81.9.10"] {
         bed.all("world", &[(&format!("tcp {address} 8022"), "open")]);
     }
     for name in ["routed", "own"] {
