@@ -174,6 +174,7 @@ pub(crate) fn amendment(name: &str) -> Record {
         network: "podman".parse().unwrap(),
         runtime: Runtime::Podman,
         name: name.parse().unwrap(),
+        is_of_endpoint: false,
         layer: Layer::Publish,
         ports: Vec::new(),
         bandwidth: Some(Bandwidth::default()),
