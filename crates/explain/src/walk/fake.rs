@@ -150,16 +150,14 @@ impl Kernel for Fake {
     }
 }
 
-/// A container of a network `NAME-net` with this address; its namespace is open.
-pub(super) fn site(name: &str, address: &str, space: Space) -> Site {
-    let net: model::IpNet = address.parse().unwrap();
-    let gateway = net.hosts().next();
-    let plug = Plug {
-        network: format!("{name}-net"),
+/// An interface on a network of Spoke's, without addresses.
+pub(super) fn plug(network: &str) -> Plug {
+    Plug {
+        network: network.to_owned(),
         title: None,
         known_as: Vec::new(),
         interface: "eth0".parse().unwrap(),
-        addresses: vec![(net, gateway)],
+        addresses: Vec::new(),
         mac: None,
         bridging: Bridging::None,
         kind: "bridge",
@@ -169,7 +167,14 @@ pub(super) fn site(name: &str, address: &str, space: Space) -> Site {
         hides: Vec::new(),
         direct: Vec::new(),
         ports: Vec::new(),
-    };
+    }
+}
+
+/// A container of a network `NAME-net` with this address; its namespace is open.
+pub(super) fn site(name: &str, address: &str, space: Space) -> Site {
+    let net: model::IpNet = address.parse().unwrap();
+    let addresses = vec![(net, net.hosts().next())];
+    let plug = Plug { addresses, ..plug(&format!("{name}-net")) };
     Site {
         name: name.to_owned(),
         runtime: model::Runtime::Spoke,

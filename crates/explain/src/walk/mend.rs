@@ -119,7 +119,8 @@ fn bare(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walk::{Bridging, Standing};
+    use crate::walk::Standing;
+    use crate::walk::fake::plug;
 
     fn site(runtime: Runtime, name: &str) -> Site {
         let (standing, path) = (Standing::Gone("it is a test".to_owned()), String::new());
@@ -127,22 +128,7 @@ mod tests {
     }
 
     fn back(known_as: Vec<(Runtime, String)>) -> Plug {
-        Plug {
-            network: "back".to_owned(),
-            title: None,
-            known_as,
-            interface: "eth0".parse().unwrap(),
-            addresses: Vec::new(),
-            mac: None,
-            bridging: Bridging::None,
-            kind: "bridge",
-            is_isolated: false,
-            is_internal: false,
-            via: None,
-            hides: Vec::new(),
-            direct: Vec::new(),
-            ports: Vec::new(),
-        }
+        Plug { known_as, ..plug("back") }
     }
 
     /// A bare `sysctl` would open ports that are not published: it makes no guard.
