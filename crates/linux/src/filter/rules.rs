@@ -1,5 +1,6 @@
 //! The rules of the table, statement for statement what `ruleset.nft` says.
 
+mod begun;
 mod unknown;
 
 use std::borrow::Cow;
@@ -21,7 +22,10 @@ pub(super) type Steps = Vec<Expression<'static>>;
 /// Every rule with its chain, in the order of `ruleset.nft`.
 pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
-        ("reserved", vec![reserved()]),
+        ("reserved", begun::reserved()),
+        ("for_all", begun::for_all()),
+        ("beginning", begun::beginning()),
+        ("forged", begun::forged()),
         ("loopback", loopback()),
         ("prerouting", vec![to_this_host()]),
         ("output", vec![to_loopback(), to_this_host()]),
@@ -29,6 +33,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         ("postrouting", postrouting()),
         ("published", published()),
         ("forward", forward()),
+        ("known", begun::known()),
         ("unknown", unknown::rules()),
         ("guarded", guarded()),
         ("passing", passing()),
@@ -219,7 +224,8 @@ fn forward() -> Vec<Steps> {
     vec![
         internal(Meta::InputName),
         internal(Meta::OutputName),
-        known(),
+        begun::related(),
+        begun::established(),
         unknown::of_ours(),
         translated(Expression::Verdict(Verdict::Jump("reach"))),
         closed(policed(), Ip::V4, &ISOLATED),

@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain whose name is the version of the chains. A process that finds another version
 /// replaces all chains; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_9";
+const STAMP: &str = "ruleset_10";
 /// Each attempt but the last one found that another process was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -125,9 +125,12 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 16] = [
+const CHAINS: [(&str, Option<Base>); 20] = [
     (STAMP, None),
     ("reserved", Some(filter(Hook::Prerouting, BEFORE_FRAGMENTS))),
+    ("for_all", None),
+    ("beginning", Some(filter(Hook::Prerouting, -150))),
+    ("forged", None),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
     ("prerouting", Some(nat(Hook::Prerouting, -100))),
     ("output", Some(nat(Hook::Output, -100))),
@@ -135,6 +138,7 @@ const CHAINS: [(&str, Option<Base>); 16] = [
     ("postrouting", Some(nat(Hook::Postrouting, 100))),
     ("published", None),
     ("forward", Some(filter(Hook::Forward, -10))),
+    ("known", None),
     ("unknown", None),
     ("guarded", None),
     ("passing", None),

@@ -28,7 +28,7 @@ pub(crate) use sender::{bound, sender};
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_11";
+const STAMP: &str = "spoof_12";
 const CHAIN: &str = "prerouting";
 const OUTWARDS: &str = "forward";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);

@@ -178,6 +178,9 @@ pub enum Expression<'a> {
     EthernetDestination(Register),
     /// Loads the source address of the Ethernet header, 6 bytes.
     EthernetSource(Register),
+    /// Loads the type in the Ethernet header, 2 bytes: of a frame with a tag of a VLAN that of the tag, also where the
+    /// kernel has taken it off.
+    EthernetType(Register),
     /// Loads the destination port from the transport header.
     DestinationPort(Register),
     /// Loads what is known about the connection, 4 bytes.
@@ -193,6 +196,9 @@ pub enum Expression<'a> {
     ReturnPath(Register),
     /// The same of its destination.
     ForwardPath(Register),
+    /// Loads the name of the device that what is sent to the packet's source leaves by, 16 bytes; zeros where there is
+    /// none.
+    SourceDevice(Register),
     /// Keeps only these bits.
     Mask(Register, Cow<'a, [u8]>),
     /// Matches if the register has this value.

@@ -86,15 +86,24 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
 
 /// What a machine asks of servers and routers (RFC 2131, RFC 8415, RFC 4861): the daemon has seen it at the
 /// device.
-fn asking() -> [Steps; 3] {
-    [datagram(&[0, 67]), datagram(&[0x02, 0x23]), message(&[133])]
+fn asking() -> [Steps; 5] {
+    let [tagged, of_service] = tags();
+    [tagged, of_service, datagram(&[0, 67]), datagram(&[0x02, 0x23]), message(&[133])]
+}
+
+/// Drops frames with tags of VLANs: the kernel has taken the first one off, and sends the frame on with it.
+fn tags() -> [Steps; 2] {
+    [VLAN, SERVICE_VLAN].map(|kind| {
+        vec![Expression::EthernetType(R), Expression::Equal(R, Cow::Borrowed(kind)), DROP]
+    })
 }
 
 /// What servers and routers send, the redirects among it; and tags, behind which it would not be seen.
 fn configuring() -> [Steps; 6] {
+    let [tagged, of_service] = tags();
     [
-        steps([frame(VLAN), vec![DROP]]),
-        steps([frame(SERVICE_VLAN), vec![DROP]]),
+        tagged,
+        of_service,
         datagram(&[0, 68]),
         datagram(&[0x02, 0x22]),
         message(&[134]),
@@ -118,7 +127,8 @@ const LINK_TYPES: [&[u8]; 4] = [&[133], &[135], &[136], &[143]];
 
 /// Of packets those from the port's own addresses, and those of the link from none and from the link's. Of
 /// anything else ARP, of which a fence reports nothing. No other one's address is announced.
-fn genuine() -> [Steps; 12] {
+fn genuine() -> [Steps; 14] {
+    let [tagged, of_service] = tags();
     let from_link = |source: At, address: &'static [u8]| {
         steps([
             frame(IPV6),
@@ -129,6 +139,8 @@ fn genuine() -> [Steps; 12] {
     let unspecified: Steps =
         vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))];
     [
+        tagged,
+        of_service,
         steps([frame(IPV4), own(V4_SOURCE, 0)]),
         steps([frame(ARP), own(ARP_ADDRESS, 0)]),
         // A question whether anybody has an address keeps others from having it.

@@ -6,9 +6,14 @@ use crate::filter::{ensure, reload, unload, verify_ruleset};
 const TRUTH: &str = include_str!("../ruleset.nft");
 const LIST: &str = "nft list table inet spoke";
 
-/// What `ruleset.nft` is to nft(8).
+/// How nft(8) lists what `ruleset.nft` says. That of Debian 12 lists rules that compare `fib saddr oifname` with a set, and
+/// reads none: the table is made here, and compared with the file.
 fn truth() -> String {
-    listed(TRUTH, LIST)
+    let space = Space::new();
+    ensure(&mut space.socket()).unwrap();
+    let listed = space.run(LIST);
+    assert_eq!(statements(&listed), statements(TRUTH), "nft lists the table otherwise");
+    listed
 }
 
 /// How nft(8) lists what is in a file, which is written as it would write it.
@@ -22,9 +27,7 @@ pub(super) fn listed(file: &str, list: &str) -> String {
 
 #[test]
 fn is_what_the_file_says() {
-    let space = Space::new();
-    ensure(&mut space.socket()).unwrap();
-    assert_eq!(space.run(LIST), truth());
+    truth();
 }
 
 fn statements(text: &str) -> Vec<&str> {

@@ -14,6 +14,7 @@ const NETWORK: u32 = 1;
 /// `NFT_PAYLOAD_LL_HEADER`, and where the source is in an Ethernet header.
 const LINK: u32 = 0;
 const SOURCE_OFFSET: u32 = 6;
+const TYPE_OFFSET: u32 = 12;
 /// `NFT_PAYLOAD_TRANSPORT_HEADER`.
 const TRANSPORT: u32 = 2;
 
@@ -25,12 +26,14 @@ impl Expression<'_> {
             | Expression::Transport { .. }
             | Expression::EthernetDestination(_)
             | Expression::EthernetSource(_)
+            | Expression::EthernetType(_)
             | Expression::DestinationPort(_) => "payload",
             Expression::Conntrack(..) | Expression::Original(..) => "ct",
             Expression::DestinationType(_)
             | Expression::SourceType(_)
             | Expression::ReturnPath(_)
-            | Expression::ForwardPath(_) => "fib",
+            | Expression::ForwardPath(_)
+            | Expression::SourceDevice(_) => "fib",
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::Range { .. } => "range",
@@ -75,6 +78,7 @@ impl Expression<'_> {
             }
             Expression::EthernetDestination(into) => payload(to, LINK, [0, 6], *into),
             Expression::EthernetSource(into) => payload(to, LINK, [SOURCE_OFFSET, 6], *into),
+            Expression::EthernetType(into) => payload(to, LINK, [TYPE_OFFSET, 2], *into),
             Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
             Expression::Conntrack(key, into) => {
                 let key = match key {
@@ -102,6 +106,7 @@ impl Expression<'_> {
             Expression::SourceType(into) => fib(to, ADDRESS_TYPE, SOURCE, *into),
             Expression::ReturnPath(into) => fib(to, OUT_DEVICE, SOURCE | IN_DEVICE, *into),
             Expression::ForwardPath(into) => fib(to, OUT_DEVICE, DESTINATION | IN_DEVICE, *into),
+            Expression::SourceDevice(into) => fib(to, OUT_DEVICE_NAME, SOURCE, *into),
             Expression::Mask(register, mask) => bitwise(to, *register, mask),
             Expression::Equal(register, value) => compare(to, *register, 0, value),
             Expression::Unequal(register, value) => compare(to, *register, 1, value),
@@ -188,6 +193,8 @@ fn immediate(to: &mut Request<'_>, verdict: Verdict<'_>) {
 
 /// `NFT_FIB_RESULT_OIF`.
 const OUT_DEVICE: u32 = 1;
+/// `NFT_FIB_RESULT_OIFNAME`.
+const OUT_DEVICE_NAME: u32 = 2;
 /// `NFT_FIB_RESULT_ADDRTYPE`.
 const ADDRESS_TYPE: u32 = 3;
 /// `NFTA_FIB_F_SADDR`.
