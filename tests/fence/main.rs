@@ -6,6 +6,7 @@ mod bed;
 mod begun;
 mod escapes;
 mod flow;
+mod forged;
 mod learned;
 mod life;
 mod neighbours;

@@ -1,0 +1,180 @@
+//! Connections that a container has although nobody let it begin them: by a frame to all of its link, or by a packet in
+//! another's name.
+
+use crate::bed::{Bed, listen, until};
+
+const TO_ALL: &str = "ff-ff-ff-ff-ff-ff";
+const FORWARDS: &str =
+    "echo 1 | tee /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding";
+/// Nothing that the kernel itself checks about sources is on, as on many hosts.
+const UNCHECKED: &str = "for each in $(ls /proc/sys/net/ipv4/conf); do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done";
+
+fn listens(bed: &Bed, name: &str) {
+    listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8055"));
+    until(&bed.world, &format!("ip netns exec {name} ss -Hlun | grep -q ':8055 '"));
+}
+
+/// With `br_netfilter` the kernel tracks a packet for the world in a frame to all, though it does not route it. One from
+/// there is its answer then, whoever sent it.
+#[test]
+fn a_frame_to_all_begins_nothing() {
+    let bed = Bed::new(&["agent", "tight", "plain"]);
+    bed.spoke("network create --names --subnet 10.81.5.0/24 --subnet fd81:5::/64 open");
+    bed.spoke("network create --subnet 10.81.6.0/24 --subnet fd81:6::/64 both");
+    bed.spoke("network connect --ip 10.81.1.10 --ip6 fd81:1::10 agents agent");
+    bed.spoke("network connect --ip 10.81.5.10 --ip6 fd81:5::10 --egress none open tight");
+    bed.spoke("network connect --ip 10.81.6.10 --ip6 fd81:6::10 both plain");
+    bed.world
+        .sh("for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done");
+    bed.world.sh(UNCHECKED);
+    let fenced = [("agent", "10.81.1.10", "fd81:1::10"), ("tight", "10.81.5.10", "fd81:5::10")];
+    for (name, four, six) in fenced {
+        let worlds = [
+            (four, "203.0.113.91", "10.81.6.1", TO_ALL),
+            (six, "2001:db8:113::91", "fd81:6::1", "33-33-00-00-00-01"),
+            // This host, of which the container reaches nothing, either.
+            (four, "203.0.113.254", "10.81.6.1", TO_ALL),
+        ];
+        for (address, world, gateway, all) in worlds {
+            bed.attempt(name, &format!("starts {address} 4005 {world} 8055 {all}"));
+            bed.attempt("plain", &format!("starts {world} 8055 {address} 4005 {gateway}"));
+            let goes_on = format!("udp {world} 8055 from={address}/4005");
+            assert_eq!(bed.attempt(name, &goes_on), "shut", "{name}: {world}");
+        }
+    }
+    // One that may go anywhere does so as this host, and not with its own address.
+    bed.attempt("plain", &format!("starts 10.81.6.10 4006 203.0.113.90 8443 {TO_ALL}"));
+    assert_eq!(bed.attempt("plain", "udp 203.0.113.90 8443 from=10.81.6.10/4006"), "open");
+}
+
+/// Networks that keep to themselves, on a host that forwards whatever there is.
+fn apart() -> Bed {
+    let bed = Bed::after(FORWARDS, &["one", "other", "shut", "stranger"]);
+    bed.spoke("network create --ingress same-bridge --subnet 10.81.6.0/24 front");
+    bed.spoke("network create --ingress same-bridge --subnet 10.81.7.0/24 back");
+    bed.spoke("network create --ingress isolated --subnet 10.81.8.0/24 closed");
+    bed.spoke("network connect --ip 10.81.6.10 front one");
+    bed.spoke("network connect --ip 10.81.7.10 back other");
+    bed.spoke("network connect --ip 10.81.8.10 closed shut");
+    for name in ["one", "other", "shut"] {
+        listens(&bed, name);
+    }
+    bed.world.sh(UNCHECKED);
+    bed
+}
+
+/// A container sends itself a packet of another network's container, by its gateway: that is masqueraded, and its answer
+/// to the gateway would be led to that container.
+#[test]
+fn no_container_answers_what_it_began_in_anothers_name() {
+    let bed = apart();
+    let mut port = 5000;
+    for target in ["10.81.7.10", "10.81.8.10"] {
+        port += 1;
+        assert_eq!(
+            bed.attempt("one", &format!("starts {target} 8055 10.81.6.10 {port} 10.81.6.1")),
+            "sent"
+        );
+        for by in ["10.81.6.1", target] {
+            let answer = format!("udp {by} 8055 from=10.81.6.10/{port}");
+            assert_eq!(bed.attempt("one", &answer), "shut", "{target} by {by}");
+        }
+    }
+    // A bridge of another program, whose containers are masqueraded.
+    bed.world.sh(
+        "ip link add br9 type bridge; ip link add guest0 type veth peer name eth0 netns stranger
+        ip link set guest0 master br9 up; ip address add 10.99.9.1/24 dev br9; ip link set br9 up
+        ip -n stranger address add 10.99.9.2/24 dev eth0; ip -n stranger link set eth0 up
+        ip -n stranger route add default via 10.99.9.1
+        nft 'add table ip guests; add chain ip guests post { type nat hook postrouting priority 90; }
+            add rule ip guests post ip saddr != 10.99.9.0/24 oifname br9 masquerade'",
+    );
+    bed.world.sh(UNCHECKED);
+    bed.attempt("stranger", "starts 10.81.7.10 8055 10.99.9.2 5009 10.99.9.1");
+    assert_eq!(bed.attempt("stranger", "udp 10.99.9.1 8055 from=10.99.9.2/5009"), "shut");
+}
+
+/// With `br_netfilter` a frame to all, or to a neighbour, has a packet for another network tracked, and one that is sent in
+/// the name of its container answers it.
+#[test]
+fn no_container_goes_on_with_what_a_bridge_has_switched() {
+    let bed = apart();
+    bed.world.netns("mate");
+    bed.spoke("network connect --ip 10.81.6.11 front mate");
+    bed.world
+        .sh("for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done");
+    bed.world.sh(UNCHECKED);
+    let mut port = 5100;
+    for target in ["10.81.7.10", "10.81.8.10"] {
+        for by in [TO_ALL, "10.81.6.11"] {
+            port += 1;
+            bed.attempt("one", &format!("starts 10.81.6.10 {port} {target} 8055 {by}"));
+            bed.attempt("one", &format!("starts {target} 8055 10.81.6.10 {port} 10.81.6.1"));
+            let goes_on = format!("udp {target} 8055 from=10.81.6.10/{port}");
+            assert_eq!(bed.attempt("one", &goes_on), "shut", "{target} by {by}");
+        }
+    }
+}
+
+/// Who is on the uplink's segment sends this host a packet of the container, and is its answer's receiver.
+#[test]
+fn no_stranger_reaches_what_is_not_published() {
+    let bed = Bed::after(FORWARDS, &["near"]);
+    bed.spoke("network create --trusted-interface none0 --subnet 10.81.8.0/24 trusting");
+    bed.spoke("network connect --ip 10.81.8.10 --publish 8090:90 trusting near");
+    listens(&bed, "near");
+    bed.world.sh(UNCHECKED);
+    let uplink = bed.world.sh("cat /sys/class/net/up0/address").trim().replace(':', "-");
+    let link = bed.world.sh("ip -n world -o link show out0");
+    assert!(link.contains("out0"), "{link}");
+    bed.world.sh("ip -n world link set out0 name eth0");
+    bed.attempt("world", &format!("starts 10.81.8.10 8055 203.0.113.90 5002 {uplink}"));
+    assert_eq!(bed.attempt("world", "udp 203.0.113.254 8055 from=203.0.113.90/5002"), "shut");
+    assert_eq!(bed.attempt("world", "udp 10.81.8.10 8055 from=203.0.113.90/5002"), "shut");
+}
+
+/// The server that this host asks is elsewhere: no container answers for it.
+#[test]
+fn no_container_answers_this_host_for_a_server_elsewhere() {
+    let bed = Bed::new(&["plain"]);
+    bed.spoke("network connect --ip 10.81.2.10 plain plain");
+    bed.world.sh(UNCHECKED);
+    // The world does not answer at this port, so that the one who asks waits.
+    let asks =
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2)
+s.bind(('203.0.113.254', 5300)); s.sendto(b'x', ('203.0.113.60', 5301)); open('/world/asked', 'w')
+try: print(s.recv(9))
+except TimeoutError: print('nothing')";
+    bed.world
+        .sh(&format!("(python3 -c \"{asks}\" >/world/heard; touch /world/done) >/dev/null 2>&1 &"));
+    until(&bed.world, "test -e /world/asked");
+    bed.attempt("plain", "starts 203.0.113.60 5301 203.0.113.254 5300 10.81.2.1");
+    until(&bed.world, "test -e /world/done");
+    assert_eq!(bed.world.sh("cat /world/heard").trim(), "nothing");
+}
+
+/// The kernel takes a tag off before the rules see the frame, and sends it on with it.
+#[test]
+fn no_neighbour_hears_what_is_behind_a_tag() {
+    let bed = Bed::new(&["agent", "mate"]);
+    bed.spoke("network connect --ip 10.81.1.10 agents agent");
+    bed.spoke("network connect --ip 10.81.1.11 agents mate");
+    let hears = "import socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind(('eth0', 0)); s.settimeout(20)
+open('/world/ready', 'w')
+while True:
+    data = s.recv(2000)
+    if b'c2vjcmv0' in data: print('tagged')
+    if b'hello' in data or data.endswith(b'x'): break";
+    bed.world.sh(&format!(
+        "(ip netns exec mate python3 -c \"{hears}\" >/world/heard; touch /world/done) >/dev/null 2>&1 &"
+    ));
+    until(&bed.world, "test -e /world/ready");
+    for tags in ["81000005", "8100000181000001", "88a80005", "81000000"] {
+        bed.attempt("agent", &format!("tagged 10.81.1.10 10.81.1.11 10.81.1.11 {tags}"));
+    }
+    // What is sent after them comes after them.
+    bed.attempt("agent", "starts 10.81.1.10 4000 10.81.1.11 4001 10.81.1.11");
+    until(&bed.world, "test -e /world/done");
+    assert_eq!(bed.world.sh("cat /world/heard"), "");
+}
