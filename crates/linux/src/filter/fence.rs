@@ -25,6 +25,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub use crate::sources::{StrictBy, settle as settle_sources};
+pub use behind::{Needs, complete_older, settle_behind};
 pub(crate) use calm::calmly;
 pub use checked::Checked;
 pub(super) use flows::mark_of_forged;
@@ -40,7 +41,7 @@ pub use reach::Reach;
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(super) use rules::{from_none, of_link_or_unspecified, of_unknown_option};
 pub(crate) use sets::TABLE;
-use sets::{FENCED, LEARNING, SOURCES, STRICT, WITHIN, range_sets};
+use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
 
@@ -63,6 +64,8 @@ pub struct Fenced {
     pub fence: Fence,
     /// Who reaches it at its containers' addresses.
     pub reach: Reach,
+    /// What its containers with rules of their own need of the bridge beside that, where that is known.
+    pub beside: Option<Needs>,
 }
 
 impl Fenced {
@@ -80,7 +83,14 @@ impl Fenced {
             gateways: wiring.name_servers(ipam),
             fence: fence.clone(),
             reach: Reach::of(wiring),
+            beside: None,
         }))
+    }
+
+    /// The same network beside its containers with rules of their own: those of these that are behind its bridge.
+    #[must_use]
+    pub fn beside<'a>(&self, all: impl IntoIterator<Item = &'a Own>) -> Self {
+        Self { beside: Some(Needs::of(&self.bridge, all)), ..self.clone() }
     }
 
     /// Whether an address is one of the network's.
@@ -113,9 +123,7 @@ impl Fenced {
     }
 
     fn ranges(&self) -> Vec<(&'static str, Between)> {
-        let mut all = sets::sources(&self.bridge, &self.gateways);
-        all.extend(sets::allowed(&self.bridge, &self.fence.rules));
-        all
+        sets::allowed(&self.bridge, &self.fence.rules)
     }
 
     fn about(&self, doing: &str) -> String {
@@ -186,10 +194,7 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         );
         transaction.delete_element(TABLE, FENCED.name, &mark, fenced.about("making"));
         transaction.add_element(TABLE, FENCED.name, &mark, fenced.about("making"));
-        let within = Element::of(Tuple::new().interface(&fenced.bridge).interface(&fenced.bridge));
-        transaction.ensure_element(TABLE, WITHIN.name, &within, fenced.about("making"));
-        let about = || fenced.about("making");
-        fenced.reach.put(socket, &mut transaction, (&fenced.bridge, &about))?;
+        behind::put_network(socket, &mut transaction, fenced)?;
         let is_first = fenced.fence.strict && !strict::is_ruled(&fenced.bridge)?;
         if is_first {
             let own = Element::of(fenced.key());
@@ -234,12 +239,13 @@ fn renew(
 fn concerning(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Between>> {
     let name = Tuple::new().interface(bridge);
     let mut there = nft::between(socket, TABLE, set)?;
-    let interface = |key: &Tuple| key.bytes().get(..name.bytes().len()).map(<[u8]>::to_vec);
-    there.retain(|range| {
-        range.first.bytes().starts_with(name.bytes())
-            || interface(&range.first) != interface(&range.last)
-    });
+    there.retain(|range| range.first.bytes().starts_with(name.bytes()) || !is_of_one(range));
     Ok(there)
+}
+
+/// Whether it is of one interface.
+fn is_of_one(range: &Between) -> bool {
+    range.first.bytes().get(..opened::NAME) == range.last.bytes().get(..opened::NAME)
 }
 
 /// Whether it says that what comes in by one interface and leaves by another one stays in the network.
@@ -280,7 +286,7 @@ pub fn is_kept(socket: &mut Socket, all: &[Fenced], now: &Moment) -> Result<bool
         |it: &Fenced| learning::is_so(&learning, &it.key(), it.fence.remaining(now));
     if !all.iter().all(is_learning_so)
         || nft::elements(socket, TABLE, WITHIN.name)?.iter().any(is_across)
-        || !reach::is_so(socket, all.iter().map(|it| (&it.bridge, &it.reach)))?
+        || !behind::is_of_networks(socket, all)?
     {
         return Ok(false);
     }
@@ -350,17 +356,16 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         let has_own = own.iter().any(|(it, _)| it == bridge);
         let is_fenced = fenced.iter().any(|element| element.key == key);
         let is_within = !nft::find(socket, TABLE, &[(WITHIN.name, &within)])?.is_empty();
-        if !is_fenced && (has_own || !is_within) {
+        let is_marked = strict::is_marked(socket, bridge)?;
+        if !is_fenced && (has_own || !is_within && !is_marked) {
             return Ok(());
         }
         if own.is_empty() && fenced.iter().all(|element| element.key == key) {
             transaction.delete_table(TABLE);
         } else {
-            let about = || format!("removing the fence of bridge {bridge} ({TABLE})");
+            // These are for its containers' own rules, too.
             if !has_own {
-                transaction.ensure_element(TABLE, WITHIN.name, &within, about());
-                transaction.delete_element(TABLE, WITHIN.name, &within, about());
-                Reach::default().put(socket, &mut transaction, (bridge, &about))?;
+                behind::forget(socket, &mut transaction, bridge)?;
             }
             take_out(socket, &mut transaction, (bridge, has_own))?;
         }
@@ -385,8 +390,7 @@ fn take_out(
         transaction.delete_element(TABLE, set, &own, about());
     }
     learning::put_for(transaction, (LEARNING.name, own.key), Duration::ZERO, about());
-    // The subnets behind it are for its containers' own rules, too.
-    for set in range_sets().filter(|set| !has_own || !SOURCES.contains(set)) {
+    for set in range_sets() {
         for range in of_bridge(socket, set.name, bridge)? {
             transaction.delete_between(TABLE, set.name, &range, about());
         }

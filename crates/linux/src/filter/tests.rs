@@ -1,5 +1,6 @@
 //! In private namespaces: the table beside what nft(8) makes of `ruleset.nft`, and real traffic.
 
+mod behind;
 mod busy;
 mod common;
 mod counted;

@@ -164,7 +164,7 @@ fn make(
             strict::be_first(socket)?;
             continue;
         }
-        behind::put(socket, &mut transaction, own, "making")?;
+        behind::put(socket, &mut transaction, (&[own], "making"))?;
         for set in range_sets() {
             let there = of_sources(socket, set, &own.bridge, &own.sources)?;
             let wanted = || wanted.iter().filter(|(name, _)| *name == set).map(|(_, it)| it);
@@ -253,8 +253,8 @@ fn shut_some(socket: &mut Socket, some: &[Own]) -> Result<bool> {
                 }
             }
         }
+        behind::put(socket, &mut transaction, (&lost.iter().collect::<Vec<_>>(), "shutting"))?;
         for own in &lost {
-            behind::put(socket, &mut transaction, own, "shutting")?;
             put_marks(&mut transaction, own, &own.marks()?);
             learn_for(&mut transaction, own, Duration::ZERO);
         }
@@ -291,7 +291,8 @@ pub fn is_own_kept(
     now: &Moment,
 ) -> Result<bool> {
     if !all.is_empty()
-        && (rules::ruleset().verify(socket).is_err() || !behind::is_kept(socket, all)?)
+        && (rules::ruleset().verify(socket).is_err()
+            || !behind::is_kept(socket, all, (moving, may_have_others))?)
     {
         return Ok(false);
     }
@@ -436,6 +437,7 @@ fn remove(
                 }
             }
         }
+        behind::take_out(socket, &mut transaction, &there, is_gone)?;
     }
     let is_done = settled(transaction.commit(socket), is_raced)?;
     if !is_done {

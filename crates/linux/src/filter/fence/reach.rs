@@ -28,64 +28,94 @@ impl Reach {
         }
     }
 
-    /// Makes the sets say so of the bridge. What they say of it that is to go is removed.
-    pub(super) fn put(
+    /// Whoever reaches the other one reaches this one, too.
+    pub(super) fn unite(&mut self, other: &Self) {
+        for family in &other.families {
+            if !self.families.contains(family) {
+                self.families.push(*family);
+            }
+        }
+        for device in &other.devices {
+            if !self.devices.contains(device) {
+                self.devices.push(device.clone());
+            }
+        }
+    }
+
+    /// The sets, and the elements of the bridge that say so.
+    fn elements(&self, bridge: &IfName) -> Vec<(&'static str, Element)> {
+        let of = |family: &Family| match family {
+            Family::V4 => nft::Family::Ipv4,
+            Family::V6 => nft::Family::Ipv6,
+        };
+        let key = || Tuple::new().interface(bridge);
+        let families = self.families.iter().map(|it| (ROUTED.name, key().of_family(of(it))));
+        let devices = self.devices.iter().map(|it| (TRUSTED.name, key().interface(it)));
+        families.chain(devices).map(|(set, key)| (set, Element::of(key))).collect()
+    }
+}
+
+/// What the sets say, of all bridges.
+pub(super) struct Reached(Vec<(&'static str, Element)>);
+
+impl Reached {
+    pub(super) fn read(socket: &mut Socket) -> Result<Self> {
+        let mut all = Vec::new();
+        for set in [ROUTED.name, TRUSTED.name] {
+            let there = nft::elements(socket, TABLE, set)?;
+            all.extend(there.into_iter().map(|element| (set, element)));
+        }
+        Ok(Self(all))
+    }
+
+    /// Whether they say all this of a bridge.
+    pub(super) fn has(&self, bridge: &IfName, reach: &Reach) -> bool {
+        reach.elements(bridge).iter().all(|one| has(&self.0, one))
+    }
+
+    /// Whether they say nothing else of it.
+    pub(super) fn has_only(&self, bridge: &IfName, reach: &Reach) -> bool {
+        self.others(bridge, reach).next().is_none()
+    }
+
+    fn others(
         &self,
-        socket: &mut Socket,
+        bridge: &IfName,
+        reach: &Reach,
+    ) -> impl Iterator<Item = &(&'static str, Element)> {
+        let (of, wanted) = (Tuple::new().interface(bridge), reach.elements(bridge));
+        self.0
+            .iter()
+            .filter(move |one| one.1.key.bytes().starts_with(of.bytes()) && !has(&wanted, one))
+    }
+
+    /// Adds what they do not say yet of a bridge.
+    pub(super) fn add(
+        &self,
         transaction: &mut Transaction,
-        (bridge, about): (&IfName, &dyn Fn() -> String),
-    ) -> Result<()> {
-        for (element, is_routed) in self.routed(bridge) {
-            transaction.ensure_element(TABLE, ROUTED.name, &element, about());
-            if !is_routed {
-                transaction.delete_element(TABLE, ROUTED.name, &element, about());
-            }
+        (bridge, reach): (&IfName, &Reach),
+        about: &dyn Fn() -> String,
+    ) {
+        for (set, element) in reach.elements(bridge).iter().filter(|one| !has(&self.0, one)) {
+            transaction.ensure_element(TABLE, set, element, about());
         }
-        let wanted = self.trusted(bridge);
-        let there = nft::elements(socket, TABLE, TRUSTED.name)?;
-        for element in there.iter().filter(|element| is_of(bridge, element)) {
-            if !wanted.iter().any(|it| it.key == element.key) {
-                transaction.delete_element(TABLE, TRUSTED.name, element, about());
-            }
-        }
-        for element in &wanted {
-            transaction.ensure_element(TABLE, TRUSTED.name, element, about());
-        }
-        Ok(())
     }
 
-    fn routed(&self, bridge: &IfName) -> [(Element, bool); 2] {
-        [(Family::V4, nft::Family::Ipv4), (Family::V6, nft::Family::Ipv6)].map(|(of, family)| {
-            let key = Tuple::new().interface(bridge).of_family(family);
-            (Element::of(key), self.families.contains(&of))
-        })
-    }
-
-    fn trusted(&self, bridge: &IfName) -> Vec<Element> {
-        let key = |device| Element::of(Tuple::new().interface(bridge).interface(device));
-        self.devices.iter().map(key).collect()
+    /// Removes what else they say of it.
+    pub(super) fn remove_others(
+        &self,
+        transaction: &mut Transaction,
+        (bridge, reach): (&IfName, &Reach),
+        about: &dyn Fn() -> String,
+    ) {
+        for (set, element) in self.others(bridge, reach) {
+            transaction.delete_element(TABLE, set, element, about());
+        }
     }
 }
 
-fn is_of(bridge: &IfName, element: &Element) -> bool {
-    element.key.bytes().starts_with(Tuple::new().interface(bridge).bytes())
-}
-
-/// Whether the sets say so of these bridges.
-pub(super) fn is_so<'a>(
-    socket: &mut Socket,
-    mut all: impl Iterator<Item = (&'a IfName, &'a Reach)>,
-) -> Result<bool> {
-    let routed = nft::elements(socket, TABLE, ROUTED.name)?;
-    let trusted = nft::elements(socket, TABLE, TRUSTED.name)?;
-    let has = |of: &[Element], one: &Element| of.iter().any(|it| it.key == one.key);
-    Ok(all.all(|(bridge, reach)| {
-        let wanted = reach.trusted(bridge);
-        let mut there = trusted.iter().filter(|element| is_of(bridge, element));
-        reach.routed(bridge).iter().all(|(one, is_routed)| has(&routed, one) == *is_routed)
-            && there.all(|one| has(&wanted, one))
-            && wanted.iter().all(|one| has(&trusted, one))
-    }))
+fn has(all: &[(&'static str, Element)], (set, one): &(&'static str, Element)) -> bool {
+    all.iter().any(|(name, it)| name == set && it.key == one.key)
 }
 
 #[cfg(test)]

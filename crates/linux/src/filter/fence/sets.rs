@@ -70,9 +70,9 @@ pub(super) fn all_sets() -> Vec<Set<'static>> {
     all
 }
 
-/// Those with ranges of a bridge.
+/// Those with the ranges that a network's rules allow.
 pub(super) fn range_sets() -> impl Iterator<Item = Set<'static>> {
-    [SOURCES, ALLOWED, HOSTS].into_iter().flatten()
+    [ALLOWED, HOSTS].into_iter().flatten()
 }
 
 /// Of a pair of sets the one for the address.

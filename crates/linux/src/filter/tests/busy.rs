@@ -17,7 +17,14 @@ fn fenced(bridge: &str, rules: &str) -> Fenced {
     let fence: Fence = rules.parse().unwrap();
     let network = bridge.parse().unwrap();
     let gateways = vec!["10.1.2.1/24".parse().unwrap()];
-    Fenced { network, bridge: bridge.parse().unwrap(), gateways, fence, reach: Reach::default() }
+    Fenced {
+        network,
+        bridge: bridge.parse().unwrap(),
+        gateways,
+        fence,
+        reach: Reach::default(),
+        beside: None,
+    }
 }
 
 fn own(bridge: &IfName, rules: &str) -> Own {

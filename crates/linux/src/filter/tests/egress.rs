@@ -14,7 +14,7 @@ fn fenced(bridge: &str, network: &str, rules: &str) -> Fenced {
     let fence: Fence = rules.parse().unwrap();
     let gateways = vec!["10.1.2.1/24".parse().unwrap(), "fd00::1/64".parse().unwrap()];
     let (network, bridge) = (network.parse().unwrap(), bridge.parse().unwrap());
-    Fenced { network, bridge, gateways, fence, reach: Reach::default() }
+    Fenced { network, bridge, gateways, fence, reach: Reach::default(), beside: None }
 }
 
 fn opening(bridge: &str, source: &str, destination: &str) -> Opening {
