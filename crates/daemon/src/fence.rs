@@ -52,6 +52,8 @@ struct Fences {
     /// Containers with rules of their own, and those of them for which the last attempt failed.
     own: BTreeMap<AttachmentId, FencedContainer>,
     unfinished_own: BTreeSet<AttachmentId>,
+    /// Whether one of them needs something else of its bridge than before.
+    has_less: bool,
     /// Those of them that were learning when they were looked at last.
     learning_own: BTreeSet<AttachmentId>,
     /// Those for which the last attempt failed.
@@ -242,7 +244,9 @@ impl Fences {
         let bridge = fenced.bridge.clone();
         let is_over = remains::is_over(daemon, (&fenced.network, &bridge), has_fence);
         let forgotten = is_over.and_then(|is_over| match is_over {
-            true => fence::unfence(socket, &bridge).map(|()| true),
+            true => fence::unfence(socket, &bridge)
+                .and_then(|()| self.settle_own(daemon, socket))
+                .map(|()| true),
             false => Ok(false),
         });
         match forgotten {
@@ -275,14 +279,21 @@ impl Fences {
         if daemon.fence.shut().contains_key(&fenced.bridge) {
             return Ok(());
         }
-        fence::keep(socket, fenced, Some(&now))?;
+        fence::keep(socket, &self.beside(daemon, fenced), Some(&now))?;
         if is_learning { Ok(()) } else { fence::prune(socket, fenced) }
+    }
+
+    /// A network beside its containers with rules of their own.
+    fn beside(&self, daemon: &Daemon, fenced: &Fenced) -> Fenced {
+        let beside = fenced.beside(self.own.values().map(|held| &held.own));
+        heal::as_known(daemon.fence.unread().ok().as_ref(), beside)
     }
 
     /// Ends what began while a network learned, when that is over.
     fn end_learning(&mut self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
         let now = time::moment()?;
         self.end_own_learning(daemon, &now, socket);
+        let shut = daemon.fence.shut();
         for (bridge, fenced) in &self.networks {
             let is_learning = fenced.fence.is_learning(&now);
             let was_learning = self.learning.insert(bridge.clone(), is_learning).unwrap_or(false);
@@ -290,8 +301,12 @@ impl Fences {
                 let message =
                     format!("network {} refuses again what its rules do not allow", fenced.network);
                 daemon.journal.report(&Event::new(What::Other, time::now(), message));
+                // What stays shut has its rules when that is over.
+                if shut.contains_key(bridge) {
+                    continue;
+                }
                 // The kernel may count a moment longer, in which ended flows would begin again.
-                let pruned = fence::keep(socket, fenced, Some(&now))
+                let pruned = fence::keep(socket, &self.beside(daemon, fenced), Some(&now))
                     .and_then(|()| fence::prune(socket, fenced));
                 if let Err(error) = pruned {
                     daemon.journal.failed("ending what was learned", &error);

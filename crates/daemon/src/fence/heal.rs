@@ -1,17 +1,18 @@
 //! Puts back what other programs have changed of the fences.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use host::event::{Event, What};
 use host::time;
-use linux::filter::fence::{self, Fenced, Own};
+use linux::filter::fence::{self, Fenced, Opening, Own};
 use model::{Error, IfName, Moment, Result};
 use netlink::Socket;
 use store::Watch;
 
 use super::gate::staying_shut;
 use super::own::{PRESENT, Stage, effective_own};
+use super::unread::Unread;
 use super::{Fences, failed};
 use crate::Daemon;
 
@@ -70,7 +71,7 @@ impl Fences {
     ) -> Result<bool> {
         for _ in 0..LOOKS {
             let all = self.effective(&daemon.fence.shut());
-            if fence::is_kept(socket, &all, now)?
+            if is_network_kept(daemon, socket, (all, now))?
                 && self.is_own_kept(daemon, (socket, &[Stage::There], None), now)?
             {
                 return Ok(true);
@@ -89,7 +90,6 @@ impl Fences {
         failures.extend(self.let_read_ones_go(daemon).err());
         let is_kept = or_false(self.is_kept(daemon, (watch, socket), &now), &mut failures);
         self.is_damaged |= !is_kept;
-        let all: Vec<Fenced> = self.networks.values().cloned().collect();
         let is_complete =
             is_kept && or_false(fence::is_complete(socket, &self.strict(&PRESENT)), &mut failures);
         self.is_waiting &= !is_complete;
@@ -115,15 +115,32 @@ impl Fences {
         unbound.extend(daemon.fence.shut().into_keys());
         // Another one could send in the name of the one for which it is open.
         failures.extend(daemon.fence.open_again(socket, &unbound).err());
-        for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {
-            let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
-            failures.extend(ended.err());
-        }
-        for own in own.iter().filter(|own| !own.fence.is_learning(&now)) {
-            let ended = fence::end_own_flows(socket, own, &|opening| daemon.fence.knows(opening));
-            failures.extend(ended.err());
-        }
+        self.end_flows(daemon, (own, &now), socket, &mut failures);
         failures.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Ends the flows that the rules which hold now do not allow: behind a bridge that stays shut, all.
+    fn end_flows(
+        &self,
+        daemon: &Daemon,
+        (own, now): (Vec<Own>, &Moment),
+        socket: &mut Socket,
+        failures: &mut Vec<Error>,
+    ) {
+        let shut = daemon.fence.shut();
+        let is_opened = |bridge: &IfName, opening: &Opening| {
+            !shut.contains_key(bridge) && daemon.fence.knows(opening)
+        };
+        let networks = self.effective(&shut);
+        for fenced in networks.iter().filter(|fenced| !fenced.fence.is_learning(now)) {
+            let is_opened = |opening: &Opening| is_opened(&fenced.bridge, opening);
+            failures.extend(fence::end_flows(socket, fenced, &is_opened).err());
+        }
+        let own = effective_own(own, &shut);
+        for own in own.iter().filter(|own| !own.fence.is_learning(now)) {
+            let is_opened = |opening: &Opening| is_opened(&own.bridge, opening);
+            failures.extend(fence::end_own_flows(socket, own, &is_opened).err());
+        }
     }
 
     /// Puts the rules back. Those of one container are not those of its network or of its neighbour: where there are
@@ -145,8 +162,10 @@ impl Fences {
         let own = effective_own(own.to_vec(), &shut);
         failures.extend(fence::shut_lost(socket, &own).err());
         let is_mixed = |bridge: &IfName| own.iter().any(|own| own.bridge == *bridge);
-        let (mixed, uniform): (Vec<_>, Vec<_>) =
-            self.effective(&shut).into_iter().partition(|it| is_mixed(&it.bridge));
+        let unread = daemon.fence.unread().ok();
+        let known = |fenced| as_known(unread.as_ref(), fenced);
+        let networks = self.effective(&shut).into_iter().map(known);
+        let (mixed, uniform): (Vec<_>, Vec<_>) = networks.partition(|it| is_mixed(&it.bridge));
         for fenced in uniform {
             failures.extend(fence::keep(socket, &fenced, Some(now)).err());
         }
@@ -166,15 +185,20 @@ impl Fences {
             };
             failures.extend(kept.err());
         }
-        failures.extend(daemon.fence.forget_other_own(socket).err());
+        failures.extend(self.settle_own(daemon, socket).err());
         unbound
     }
 
     /// The networks' rules that hold now: behind bridges that stay shut nothing is allowed.
     fn effective(&self, shut: &BTreeMap<IfName, String>) -> Vec<Fenced> {
-        let effective = |fenced: &Fenced| match shut.contains_key(&fenced.bridge) {
-            true => fenced.closed(),
-            false => fenced.clone(),
+        let mut beside: BTreeMap<&IfName, Vec<&Own>> = BTreeMap::new();
+        for held in self.own.values() {
+            beside.entry(&held.own.bridge).or_default().push(&held.own);
+        }
+        let effective = |fenced: &Fenced| {
+            let own = beside.get(&fenced.bridge).into_iter().flatten().copied();
+            let fenced = fenced.beside(own);
+            if shut.contains_key(&fenced.bridge) { fenced.closed() } else { fenced }
         };
         self.networks.values().map(effective).collect()
     }
@@ -188,7 +212,7 @@ impl Fences {
     ) -> Result<bool> {
         let mut fenced = self.effective(&daemon.fence.shut());
         fenced.retain(|it| it.bridge == *bridge);
-        Ok(fence::is_kept(socket, &fenced, now)?
+        Ok(is_network_kept(daemon, socket, (fenced, now))?
             && self.is_own_kept(daemon, (socket, stages, Some(bridge)), now)?)
     }
 
@@ -202,21 +226,30 @@ impl Fences {
     ) -> Result<BTreeMap<IfName, String>> {
         let unread = daemon.fence.unread()?;
         let mut shut = daemon.fence.shut();
-        for own in own {
-            let Some(why) = unread.why(&own.bridge) else { continue };
-            let place = (&own.bridge, now);
-            if !shut.contains_key(&own.bridge)
-                && !self.is_bridge_kept(daemon, (socket, &[Stage::There]), place)?
+        let bridges: BTreeSet<&IfName> = own.iter().map(|own| &own.bridge).collect();
+        for bridge in bridges {
+            let Some(why) = unread.why(bridge) else { continue };
+            if !shut.contains_key(bridge)
+                && !self.is_bridge_kept(daemon, (socket, &[Stage::There]), (bridge, now))?
             {
-                shut.insert(own.bridge.clone(), why.to_owned());
+                shut.insert(bridge.clone(), why.to_owned());
             }
         }
         Ok(shut)
     }
 
-    /// What was lost while no daemon ran is not opened by what the records say when they are first read.
+    /// What was lost while no daemon ran is not opened by what the records say when they are first read. What an older
+    /// version did not have was not lost.
     pub(super) fn shut_lost_before(&mut self, daemon: &Daemon, socket: &mut Socket) {
         let own = self.own_in(&PRESENT);
+        let completed = daemon.fence.unread().and_then(|unread| {
+            let is_asked = own.iter().any(|own| unread.has(&own.bridge));
+            let networks = || self.effective(&BTreeMap::new());
+            if is_asked { fence::complete_older(socket, &networks(), &own) } else { Ok(()) }
+        });
+        if let Err(error) = completed {
+            failed(daemon, &error);
+        }
         let lost = time::moment().and_then(|now| self.lost_unread(daemon, (&own, &now), socket));
         match lost {
             Ok(shut) => self.stay_shut(daemon, shut),
@@ -259,6 +292,31 @@ impl Fences {
             }
         }
     }
+}
+
+/// Whether the kernel has what these networks need. Where a record cannot be read that container may need more of its
+/// bridge, and what is there of that is tolerated.
+fn is_network_kept(
+    daemon: &Daemon,
+    socket: &mut Socket,
+    (all, now): (Vec<Fenced>, &Moment),
+) -> Result<bool> {
+    if fence::is_kept(socket, &all, now)? {
+        return Ok(true);
+    }
+    let unread = daemon.fence.unread()?;
+    if !all.iter().any(|it| unread.has(&it.bridge)) {
+        return Ok(false);
+    }
+    let all: Vec<Fenced> = all.into_iter().map(|it| as_known(Some(&unread), it)).collect();
+    fence::is_kept(socket, &all, now)
+}
+
+/// What the containers behind a bridge need of it is not known where a record cannot be read, nor while it is not known
+/// which cannot.
+pub(super) fn as_known(unread: Option<&Unread>, fenced: Fenced) -> Fenced {
+    let is_known = unread.is_some_and(|unread| !unread.has(&fenced.bridge));
+    Fenced { beside: fenced.beside.filter(|_| is_known), ..fenced }
 }
 
 /// What the kernel does not answer counts as not so.

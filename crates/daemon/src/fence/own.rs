@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::port::Record;
 use host::event::{Event, What};
 use host::time;
-use linux::filter::fence::{self, Own};
+use linux::filter::fence::{self, Fenced, Own};
 use model::{AttachmentId, IfName, Moment, Phase, Result};
 use netlink::Socket;
 
@@ -62,7 +62,10 @@ impl Fences {
             // What was recorded holds on.
             Err(error) => failed(daemon, &error),
         }
-        before.as_ref() != self.own.get(id).map(|held| &held.own)
+        let now = self.own.get(id).map(|held| &held.own);
+        let needs_same = |(before, now): (&Own, &Own)| before.needs_as(now);
+        self.has_less |= before.is_some() && !before.as_ref().zip(now).is_some_and(needs_same);
+        before.as_ref() != now
     }
 
     /// Whether containers in these stages have the rules of their own that they should have, and no others have any,
@@ -117,10 +120,20 @@ impl Fences {
                 self.unfinished_own.insert(id);
             }
         }
-        if is_gone && let Err(error) = daemon.fence.forget_other_own(socket) {
+        let has_less = std::mem::take(&mut self.has_less);
+        if (is_gone || has_less)
+            && let Err(error) = self.settle_own(daemon, socket)
+        {
             failed(daemon, &error);
         }
     }
+
+    /// Removes the own rules of containers that have none any more, and what no container needs of its bridge any more.
+    pub(super) fn settle_own(&self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
+        let networks: Vec<Fenced> = self.networks.values().cloned().collect();
+        daemon.fence.settle_own(socket, &networks)
+    }
+
     /// Ends what began while a container learned, when that is over.
     pub(super) fn end_own_learning(&mut self, daemon: &Daemon, now: &Moment, socket: &mut Socket) {
         let is_learning =
