@@ -14,7 +14,7 @@ const RECORD: &str = "$(ls -d /run/spoke/*/attachments/open/*lost*)";
 /// The port of that container is not checked, by which it could use the rules of its neighbour.
 #[test]
 fn a_damaged_record_keeps_its_neighbours_shut_after_a_flush() {
-    let mut bed = Bed::new(&["beside", "lost", "apart", "strict"]);
+    let mut bed = Bed::new(&["beside", "lost", "apart", "strict", "late"]);
     bed.spoke("network create --names --subnet 10.81.5.0/24 open");
     bed.spoke("network create --names --subnet 10.81.6.0/24 other");
     bed.spoke(
@@ -46,9 +46,23 @@ fn a_damaged_record_keeps_its_neighbours_shut_after_a_flush() {
         all(&bed, &["apart", "strict"], ITS);
         all(&bed, &["beside"], SHUT);
     }
-    // When it can be read again. Records are moved into place.
-    bed.world
-        .sh(&format!("at={RECORD}; cp /kept $(dirname $at)/.kept; mv $(dirname $at)/.kept $at"));
+    // Nor do commands and attaches open it, whatever they find of the daemon.
+    for is_running in [true, false] {
+        if !is_running {
+            bed.serve.take().expect("it runs").kill();
+        }
+        bed.spoke("egress set --container beside 203.0.113.20:5432,203.0.113.21:5432");
+        bed.spoke(&format!("network connect {OWN} open late"));
+        all(&bed, &["beside", "late"], SHUT);
+        bed.spoke("network disconnect open late");
+        bed.spoke("egress set --container beside 203.0.113.20:5432");
+        all(&bed, &["beside"], SHUT);
+    }
+    bed.serve = Some(Serve::start(&bed.world, &[]));
+    until(&bed.world, &reported(3));
+    all(&bed, &["beside"], SHUT);
+    // When it can be read again. An operator may move it into place, or write into the file.
+    bed.world.sh(&format!("at={RECORD}; cat /kept >$at"));
     for address in ["10.81.5.2", "10.81.5.3"] {
         until(
             &bed.world,

@@ -125,7 +125,9 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
         let there = is_due.then(|| fence::fenced_bridges(&mut socket));
         let strict = (is_due || fences.has_strict()).then(fence::strict_bridges);
         // Rules are recorded before the kernel follows: what is put back are those of now.
-        fences.learn_records(daemon, &mut watch, &mut socket)?;
+        let has_news = fences.learn_records(daemon, &mut watch, &mut socket)?;
+        // It may be the record that could not be read.
+        let is_damaged = is_damaged || has_news && !daemon.fence.shut().is_empty();
         if let Some(there) = there {
             fences.clear_remains(daemon, there, &mut socket);
         }

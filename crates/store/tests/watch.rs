@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{BOOT, attachment, attachment_key, embedded, lease, lease_key};
@@ -49,6 +50,20 @@ fn tells_of_what_others_write_and_delete() {
 }
 
 #[test]
+fn tells_of_a_damaged_record_that_is_mended_in_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = embedded(directory.path(), BOOT);
+    store.commit(&Txn::new().put(attachment_key("n", "a"), attachment("n", "a"))).unwrap();
+    let file = record_of_a(directory.path());
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "").unwrap();
+    let mut watch = store.watch(&[Prefix::Attachments]).unwrap();
+    assert!(watch.wait(Duration::ZERO).unwrap().is_empty());
+    std::fs::write(&file, &whole).unwrap();
+    assert_eq!(next(&mut watch), ["+a"]);
+}
+
+#[test]
 fn finds_its_way_after_the_directory_was_removed() {
     let directory = tempfile::tempdir().unwrap();
     let store = embedded(directory.path(), BOOT);
@@ -65,4 +80,11 @@ fn finds_its_way_after_the_directory_was_removed() {
     let other = embedded(directory.path(), BOOT);
     other.commit(&Txn::new().put(attachment_key("n", "b"), attachment("n", "b"))).unwrap();
     assert_eq!(next(&mut watch).last().unwrap(), "+b");
+}
+
+/// The file of the only attachment.
+fn record_of_a(root: &Path) -> PathBuf {
+    let boot = std::fs::read_dir(root.join("run")).unwrap().flatten();
+    let of = boot.map(|it| it.path().join("attachments/n")).find(|it| it.is_dir()).unwrap();
+    std::fs::read_dir(of).unwrap().flatten().next().unwrap().path()
 }

@@ -29,7 +29,9 @@ impl Fences {
         // Of the last ones that leave nothing is kept.
         if self.networks.is_empty() && self.own_in(&PRESENT).is_empty() {
             (self.is_failing, self.is_waiting, self.is_damaged) = (false, false, false);
-            self.stay_shut(daemon, BTreeMap::new());
+            if let Err(error) = self.stay_shut(daemon, BTreeMap::new(), socket) {
+                failed(daemon, &error);
+            }
             return;
         }
         match self.put_back(daemon, watch, socket) {
@@ -70,8 +72,10 @@ impl Fences {
         now: &Moment,
     ) -> Result<bool> {
         for _ in 0..LOOKS {
-            let all = self.effective(&daemon.fence.shut());
-            if is_network_kept(daemon, socket, (all, now))?
+            let shut = daemon.fence.shut();
+            let all = self.effective(&shut);
+            if fence::shut_bridges(socket)?.iter().eq(shut.keys())
+                && is_network_kept(daemon, socket, (all, now))?
                 && self.is_own_kept(daemon, (socket, &[Stage::There], None), now)?
             {
                 return Ok(true);
@@ -87,7 +91,7 @@ impl Fences {
         let now = time::moment()?;
         // What fails keeps nothing else from being looked after; the first error is reported.
         let mut failures = Vec::new();
-        failures.extend(self.let_read_ones_go(daemon).err());
+        failures.extend(self.let_read_ones_go(daemon, socket).err());
         let is_kept = or_false(self.is_kept(daemon, (watch, socket), &now), &mut failures);
         self.is_damaged |= !is_kept;
         let is_complete =
@@ -154,10 +158,8 @@ impl Fences {
         socket: &mut Socket,
         failures: &mut Vec<Error>,
     ) -> Vec<IfName> {
-        match self.lost_unread(daemon, (own, now), socket) {
-            Ok(shut) => self.stay_shut(daemon, shut),
-            Err(error) => failures.push(error),
-        }
+        let lost = self.lost_unread(daemon, (own, now), socket);
+        failures.extend(lost.and_then(|shut| self.stay_shut(daemon, shut, socket)).err());
         let shut = daemon.fence.shut();
         let own = effective_own(own.to_vec(), &shut);
         failures.extend(fence::shut_lost(socket, &own).err());
@@ -251,30 +253,37 @@ impl Fences {
             failed(daemon, &error);
         }
         let lost = time::moment().and_then(|now| self.lost_unread(daemon, (&own, &now), socket));
-        match lost {
-            Ok(shut) => self.stay_shut(daemon, shut),
-            Err(error) => failed(daemon, &error),
+        if let Err(error) = lost.and_then(|shut| self.stay_shut(daemon, shut, socket)) {
+            failed(daemon, &error);
         }
     }
 
     /// Has bridges stay shut no longer of which all can be read, or no container has rules of its own.
-    fn let_read_ones_go(&mut self, daemon: &Daemon) -> Result<()> {
+    fn let_read_ones_go(&mut self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
         let mut shut = daemon.fence.shut();
         if !shut.is_empty() {
             let (unread, own) = (daemon.fence.unread()?, self.own_in(&PRESENT));
             shut.retain(|it, _| unread.has(it) && own.iter().any(|own| own.bridge == *it));
-            self.stay_shut(daemon, shut);
+            self.stay_shut(daemon, shut, socket)?;
         }
         Ok(())
     }
 
-    /// These stay shut, and no others. Each is reported once.
-    fn stay_shut(&mut self, daemon: &Daemon, shut: BTreeMap<IfName, String>) {
+    /// These stay shut, and no others. Each is reported once. Processes that attach a container or change rules meanwhile
+    /// ask the kernel which these are.
+    fn stay_shut(
+        &self,
+        daemon: &Daemon,
+        shut: BTreeMap<IfName, String>,
+        socket: &mut Socket,
+    ) -> Result<()> {
         let before = daemon.fence.shut();
         for (bridge, why) in shut.iter().filter(|(bridge, _)| !before.contains_key(*bridge)) {
             daemon.journal.failed(PUTTING_BACK, &staying_shut(bridge, why));
         }
+        let told = fence::set_shut(socket, &shut.keys().collect());
         daemon.fence.set_shut(shut);
+        told
     }
 
     /// Has the ports of containers checked again. Returns the bridges behind which one may send in another's name.

@@ -15,6 +15,7 @@ mod own;
 mod reach;
 mod rules;
 mod sets;
+mod shut;
 mod strays;
 mod strict;
 
@@ -35,13 +36,14 @@ pub use opened::{
 };
 pub use own::{
     MayHaveOthers, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own,
-    keep_own_checked, own_sources, prune_own, shut_lost,
+    keep_own_checked, own_sources, prune_own,
 };
 pub use reach::Reach;
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(super) use rules::{from_none, of_link_or_unspecified, of_unknown_option};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
+pub use shut::{set_shut, shut_bridges, shut_lost};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
 
@@ -165,7 +167,7 @@ pub fn close(socket: &mut Socket, fenced: &Fenced) -> Result<bool> {
 }
 
 /// Makes the fence what it should be: the chains, and the elements of this bridge. `now` says for how long
-/// it learns; without it, that stays as it is.
+/// it learns; without it, that stays as it is. Behind a bridge that stays shut ([`set_shut`]) nothing is allowed.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -174,13 +176,15 @@ pub fn keep(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Resul
 }
 
 fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()> {
-    let (ruleset, mark, wanted) = (rules::ruleset(), fenced.mark()?, fenced.ranges());
+    let (ruleset, given) = (rules::ruleset(), fenced);
     for _ in 0..ATTEMPTS {
         ruleset.ensure(socket)?;
         if ruleset.verify(socket).is_err() {
             ruleset.reload(socket)?;
         }
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        let fenced = &shut::effective(socket, given)?;
+        let (mark, wanted) = (fenced.mark()?, fenced.ranges());
         if fenced.fence.strict && !strict::is_first(socket)? {
             strict::be_first(socket)?;
             continue;
@@ -207,7 +211,7 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
             return if fenced.fence.strict { strict::keep(&fenced.bridge) } else { Ok(()) };
         }
     }
-    Err(model::Error::try_again(fenced.about("others keep changing")))
+    Err(model::Error::try_again(given.about("others keep changing")))
 }
 
 /// Removes ranges that are wanted no more, and adds those that are missing. Those of several interfaces, and

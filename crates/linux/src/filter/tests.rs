@@ -13,6 +13,7 @@ mod life;
 mod names;
 mod quota;
 mod sandbox_names;
+mod shut;
 pub(crate) mod space;
 mod table;
 mod traffic;

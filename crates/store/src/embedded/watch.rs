@@ -1,14 +1,15 @@
 //! Watches for changes by any process (inotify(7)).
 //!
-//! A record's file is moved into place and unlinked, so each change of a record is one event that
-//! names its file. There may be fewer events than changes, but none arrives later than
-//! [`Watch::wait`]. Where the kernel lost some, everything is read again and compared.
+//! A record's file is moved into place and unlinked, so each change of a record is an event that
+//! names its file; that it was prepared is another one, which is passed over. There may be fewer
+//! events than changes, but none arrives later than [`Watch::wait`]. Where the kernel lost some,
+//! everything is read again and compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Versioned};
 use model::{Error, Result};
@@ -85,10 +86,7 @@ impl Watch {
     /// present value.
     pub fn wait(&mut self, limit: Duration) -> Result<Vec<Changed>> {
         let mut changes = Vec::new();
-        if !self.stale {
-            self.sleep(limit)?;
-        }
-        for seen in self.drain()? {
+        for seen in self.seen(limit)? {
             match seen {
                 StoreEvent::Written(directory, name) => {
                     self.written(&directory, &name, &mut changes)?
@@ -105,6 +103,20 @@ impl Watch {
             self.stale = false;
         }
         Ok(changes)
+    }
+
+    /// The events since the last call. Waits for one where there is none.
+    fn seen(&mut self, limit: Duration) -> Result<Vec<StoreEvent>> {
+        let began = Instant::now();
+        loop {
+            if !self.stale {
+                self.sleep(limit.saturating_sub(began.elapsed()))?;
+            }
+            let seen = self.drain()?;
+            if self.stale || !seen.is_empty() || began.elapsed() >= limit {
+                return Ok(seen);
+            }
+        }
     }
 
     fn sleep(&self, limit: Duration) -> Result<()> {
@@ -134,6 +146,8 @@ impl Watch {
             }
             all.extend(match (self.directories.get(&wd), name) {
                 _ if what.intersects(lost) => Some(StoreEvent::Everything),
+                // A file that is being prepared.
+                (Some(directory), Some(name)) if !directory.nests && name.starts_with('.') => None,
                 (Some(directory), Some(name)) if what.contains(ReadFlags::DELETE) => {
                     Some(StoreEvent::Deleted(directory.clone(), name))
                 }
@@ -220,9 +234,11 @@ impl Watch {
     }
 }
 
-/// Records are moved into place, directories are made. Files that are being written cause no event.
-const EVENTS: WatchFlags =
-    WatchFlags::MOVED_TO.union(WatchFlags::DELETE).union(WatchFlags::ONLYDIR);
+/// Records are moved into place, directories are made. An operator who mends a damaged record may write into its file.
+const EVENTS: WatchFlags = WatchFlags::MOVED_TO
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::ONLYDIR);
 const NESTING: WatchFlags = EVENTS.union(WatchFlags::CREATE);
 
 fn make(directory: &Path) -> std::io::Result<()> {

@@ -12,7 +12,7 @@ use netlink::nft::{self, Between, Element, Transaction, Tuple};
 use super::own::{MayHaveOthers, Own, own_sources};
 use super::reach::{Reach, Reached};
 use super::sets::{FENCED, SOURCES, TABLE, WITHIN, sources};
-use super::{ATTEMPTS, Fenced, calmly, is_of_one, rules};
+use super::{ATTEMPTS, Fenced, calmly, is_of_one, rules, shut};
 use crate::filter::ruleset::{is_raced, settled};
 
 /// What begins the name of every version's stamp.
@@ -318,6 +318,7 @@ pub(super) fn forget(
     let about = || format!("removing what is known of bridge {bridge} ({TABLE})");
     transaction.ensure_element(TABLE, WITHIN.name, &within(bridge), about());
     transaction.delete_element(TABLE, WITHIN.name, &within(bridge), about());
+    shut::forget(transaction, bridge, about);
     Said::read(socket)?.set(transaction, (bridge, &Needs::default()), &about);
     Ok(())
 }

@@ -14,13 +14,10 @@ use super::opened::{self, Opening};
 use super::sets::{
     FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, STRICT, TABLE, of, own_allowed,
 };
-use super::{ATTEMPTS, Reach, behind, near, rules, strict};
+use super::{ATTEMPTS, Reach, behind, near, rules, shut, strict};
 use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof::Sender;
 use crate::identity::digest_of;
-
-/// So many containers are shut by one change of the ruleset.
-const AT_ONCE: usize = 256;
 
 /// A container with rules of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +79,7 @@ impl Own {
         opening.bridge == self.bridge && self.sources.contains(&opening.source)
     }
 
-    fn marks(&self) -> Result<Vec<(&'static str, Element)>> {
+    pub(super) fn marks(&self) -> Result<Vec<(&'static str, Element)>> {
         let strict = if self.fence.strict { " strict" } else { "" };
         let digest = digest_of(&format!("{}{strict}", self.fence));
         let comment: Comment = format!("{} {digest}", self.id.network).parse()?;
@@ -124,7 +121,7 @@ impl Own {
 }
 
 /// Makes the rules of a container what they should be. `now` says for how long it learns; without it, that stays
-/// as it is.
+/// as it is. Behind a bridge that stays shut ([`set_shut`](super::set_shut)) nothing is allowed.
 ///
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it. Nothing may be attached then.
@@ -152,11 +149,13 @@ fn make(
     now: Option<&Moment>,
     is_checked: &impl Fn(&mut Socket) -> Result<bool>,
 ) -> Result<()> {
-    let (marks, wanted) = (own.marks()?, own.ranges());
+    let given = own;
     for _ in 0..ATTEMPTS {
         have_chains(socket)?;
-        let is_ruled = strict::is_ruled(&own.bridge)?;
+        let is_ruled = strict::is_ruled(&given.bridge)?;
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        let own = &shut::effective_own(socket, given)?;
+        let (marks, wanted) = (own.marks()?, own.ranges());
         if !is_checked(socket)? {
             continue;
         }
@@ -190,17 +189,21 @@ fn make(
             return if is_strict { strict::keep(&own.bridge) } else { Ok(()) };
         }
     }
-    Err(model::Error::try_again(own.about("others keep changing")))
+    Err(model::Error::try_again(given.about("others keep changing")))
 }
 
 /// The chains, and their rules.
-fn have_chains(socket: &mut Socket) -> Result<()> {
+pub(super) fn have_chains(socket: &mut Socket) -> Result<()> {
     let ruleset = rules::ruleset();
     ruleset.ensure(socket)?;
     if ruleset.verify(socket).is_err() { ruleset.reload(socket) } else { Ok(()) }
 }
 
-fn put_marks(transaction: &mut Transaction, own: &Own, marks: &[(&'static str, Element)]) {
+pub(super) fn put_marks(
+    transaction: &mut Transaction,
+    own: &Own,
+    marks: &[(&'static str, Element)],
+) {
     for (set, mark) in marks {
         let bare = Element::of(mark.key.clone());
         transaction.ensure_element(TABLE, set, &bare, own.about("making"));
@@ -209,67 +212,11 @@ fn put_marks(transaction: &mut Transaction, own: &Own, marks: &[(&'static str, E
     }
 }
 
-/// Has nothing allowed to those of these containers whose rules have been lost, whatever is left of them: who takes the
-/// rules away takes the checks of what their neighbours send, too. [`keep_own_checked`] opens them again. Whether any
-/// was lost. What is strict is so by rules of routing, which stay as they are.
-///
-/// # Errors
-/// As [`keep_own`].
-pub fn shut_lost(socket: &mut Socket, all: &[Own]) -> Result<bool> {
-    let (mut is_any, mut failure) = (false, None);
-    // What fails for some keeps no others open.
-    for some in all.chunks(AT_ONCE) {
-        match calmly(socket, |socket| shut_some(socket, some)) {
-            Ok(is_lost) => is_any |= is_lost,
-            Err(error) => drop(failure.get_or_insert(error)),
-        }
-    }
-    failure.map_or(Ok(is_any), Err)
-}
-
-fn shut_some(socket: &mut Socket, some: &[Own]) -> Result<bool> {
-    for _ in 0..ATTEMPTS {
-        have_chains(socket)?;
-        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
-        let there = own_sources(socket)?;
-        let is_lost = |own: &&Own| {
-            let is_there = |source: &IpAddr| there.contains(&(own.bridge.clone(), *source));
-            !own.sources.iter().all(is_there)
-        };
-        let lost: Vec<Own> = some.iter().filter(is_lost).map(Own::shut).collect();
-        if lost.is_empty() {
-            return Ok(false);
-        }
-        for set in range_sets() {
-            for range in nft::between(socket, TABLE, set)? {
-                let of = source_of(&range);
-                let is_of = |own: &&Own| {
-                    of.as_ref().is_some_and(|(bridge, it)| {
-                        own.bridge == *bridge && own.sources.contains(it)
-                    })
-                };
-                if let Some(own) = lost.iter().find(is_of) {
-                    transaction.delete_between(TABLE, set, &range, own.about("shutting"));
-                }
-            }
-        }
-        behind::put(socket, &mut transaction, (&lost.iter().collect::<Vec<_>>(), "shutting"))?;
-        for own in &lost {
-            put_marks(&mut transaction, own, &own.marks()?);
-            learn_for(&mut transaction, own, Duration::ZERO);
-        }
-        if settled(transaction.commit(socket), is_raced)? {
-            return Ok(true);
-        }
-    }
-    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
-}
-
 fn learn(transaction: &mut Transaction, own: &Own, now: &Moment) {
     learn_for(transaction, own, own.fence.remaining(now));
 }
 
-fn learn_for(transaction: &mut Transaction, own: &Own, remaining: Duration) {
+pub(super) fn learn_for(transaction: &mut Transaction, own: &Own, remaining: Duration) {
     for (source, key) in own.keys() {
         let about = own.about("learning beside");
         learning::put_for(transaction, (of(&OWN_LEARNING, source), key), remaining, about);
@@ -472,7 +419,7 @@ pub fn end_own_flows(
     opened::end(socket, &ends, &|source| own.sources.contains(&source), is_opened)
 }
 
-fn range_sets() -> impl Iterator<Item = &'static str> {
+pub(super) fn range_sets() -> impl Iterator<Item = &'static str> {
     [OWN_ALLOWED, OWN_HOSTS].into_iter().flatten().map(|set| set.name)
 }
 
@@ -492,7 +439,7 @@ fn of_sources(
 
 /// The container that a range is of: its first key is that of the interface, the container's address, another
 /// address, the protocol and the port.
-fn source_of(range: &Between) -> Option<(IfName, IpAddr)> {
+pub(super) fn source_of(range: &Between) -> Option<(IfName, IpAddr)> {
     let bytes = range.first.bytes();
     let width = bytes.len().checked_sub(opened::NAME + 8)? / 2;
     opened::of_bytes(bytes.get(..opened::NAME + width)?)

@@ -11,7 +11,7 @@ use crate::filter::ruleset::set;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_fence" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "fence_9";
+pub(super) const STAMP: &str = "fence_10";
 
 const FROM: [&[Field]; 2] = [&[Field::Interface, Field::Ipv4], &[Field::Interface, Field::Ipv6]];
 const TO: [&[Field]; 2] = [
@@ -32,6 +32,8 @@ const fn pair(
 }
 
 pub(super) const FENCED: Set<'static> = set("fenced", &[Field::Interface]);
+/// Those behind which nothing is allowed, whatever the records say.
+pub(super) const SHUT: Set<'static> = set("shut", &[Field::Interface]);
 pub(super) const LEARNING: Set<'static> =
     Set { lookup: Lookup::Expiring, ..set("learning", &[Field::Interface]) };
 /// Those of which nothing is routed without a mark.
@@ -62,7 +64,7 @@ pub(super) const OWN_HOSTS: [Set<'static>; 2] =
 
 /// All of them, in the order of `fence.nft`.
 pub(super) fn all_sets() -> Vec<Set<'static>> {
-    let mut all = vec![FENCED, STRICT, LEARNING, WITHIN, ROUTED, TRUSTED];
+    let mut all = vec![FENCED, SHUT, STRICT, LEARNING, WITHIN, ROUTED, TRUSTED];
     let own = [OWN, OWN_LEARNING, OWN_ALLOWED, OWN_HOSTS];
     for pair in [SOURCES, ALLOWED, HOSTS, OPENINGS, RECENT].into_iter().chain(own) {
         all.extend(pair);
