@@ -75,13 +75,13 @@ impl Own {
     }
 }
 
-/// What the table says, of all bridges.
-struct Said {
+/// What the table has, of all bridges.
+struct Entries {
     sources: Vec<(&'static str, Between)>,
     reached: Reached,
 }
 
-impl Said {
+impl Entries {
     fn read(socket: &mut Socket) -> Result<Self> {
         let mut all = Vec::new();
         for set in SOURCES.map(|set| set.name) {
@@ -183,8 +183,8 @@ pub(super) fn put(
     (all, doing): (&[&Own], &str),
 ) -> Result<()> {
     let Some(first) = all.first() else { return Ok(()) };
-    let said = Said::read(socket)?;
-    said.remove_across(transaction, &|| first.about(doing));
+    let entries = Entries::read(socket)?;
+    entries.remove_across(transaction, &|| first.about(doing));
     let mut bridges: BTreeMap<&IfName, (Needs, &Own)> = BTreeMap::new();
     for own in all {
         let (needs, _) = bridges.entry(&own.bridge).or_insert_with(|| (Needs::default(), own));
@@ -192,7 +192,7 @@ pub(super) fn put(
     }
     for (bridge, (needs, own)) in bridges {
         transaction.ensure_element(TABLE, WITHIN.name, &within(bridge), own.about(doing));
-        said.add(transaction, (bridge, &needs), &|| own.about(doing));
+        entries.add(transaction, (bridge, &needs), &|| own.about(doing));
     }
     Ok(())
 }
@@ -204,15 +204,15 @@ pub(super) fn put_network(
     transaction: &mut Transaction,
     fenced: &Fenced,
 ) -> Result<()> {
-    let said = Said::read(socket)?;
+    let entries = Entries::read(socket)?;
     let (bridge, about) = (&fenced.bridge, || fenced.about("making"));
-    said.remove_across(transaction, &about);
+    entries.remove_across(transaction, &about);
     transaction.ensure_element(TABLE, WITHIN.name, &within(bridge), about());
     let has_unknown = fenced.beside.is_none() && has_own(socket, bridge)?;
     let needs = Needs::of_all(fenced);
     match has_unknown {
-        true => said.add(transaction, (bridge, &needs), &about),
-        false => said.set(transaction, (bridge, &needs), &about),
+        true => entries.add(transaction, (bridge, &needs), &about),
+        false => entries.set(transaction, (bridge, &needs), &about),
     }
     Ok(())
 }
@@ -228,28 +228,28 @@ pub(super) fn is_kept(
     all: &[Own],
     (moving, may_have_others): (&[Own], MayHaveOthers<'_>),
 ) -> Result<bool> {
-    let said = Said::read(socket)?;
+    let entries = Entries::read(socket)?;
     let fenced = super::fenced_bridges(socket)?;
     let bridges: BTreeSet<&IfName> = all.iter().map(|own| &own.bridge).collect();
     Ok(bridges.into_iter().all(|bridge| {
         let is_alone = !fenced.contains(bridge) && !may_have_others(bridge);
-        said.has(bridge, &Needs::of(bridge, all))
-            && (!is_alone || said.has_only(bridge, &Needs::of(bridge, all.iter().chain(moving))))
+        entries.has(bridge, &Needs::of(bridge, all))
+            && (!is_alone || entries.has_only(bridge, &Needs::of(bridge, all.iter().chain(moving))))
     }))
 }
 
 /// Whether what is there of the networks' bridges is what they need, and nothing that none of their containers needs, where
 /// these are known.
 pub(super) fn is_of_networks(socket: &mut Socket, all: &[Fenced]) -> Result<bool> {
-    let said = Said::read(socket)?;
+    let entries = Entries::read(socket)?;
     let own = own_sources(socket)?;
     let is_so = |fenced: &Fenced| {
         let is_unknown =
             fenced.beside.is_none() && own.iter().any(|(bridge, _)| *bridge == fenced.bridge);
-        said.has(&fenced.bridge, &Needs::of_network(fenced))
-            && (is_unknown || said.has_only(&fenced.bridge, &Needs::of_all(fenced)))
+        entries.has(&fenced.bridge, &Needs::of_network(fenced))
+            && (is_unknown || entries.has_only(&fenced.bridge, &Needs::of_all(fenced)))
     };
-    Ok(said.across().next().is_none() && all.iter().all(is_so))
+    Ok(entries.across().next().is_none() && all.iter().all(is_so))
 }
 
 /// Has the table say of the bridges behind which containers have rules of their own, and of these networks', what they need
@@ -263,7 +263,7 @@ pub fn settle_behind(
     generation: u32,
     (networks, own, may_have_others): (&[Fenced], &[Own], MayHaveOthers<'_>),
 ) -> Result<bool> {
-    let said = Said::read(socket)?;
+    let entries = Entries::read(socket)?;
     let fenced = super::fenced_bridges(socket)?;
     let there = own_sources(socket)?;
     let mut transaction = Transaction::of_generation(generation);
@@ -279,9 +279,9 @@ pub fn settle_behind(
         if let Some(network) = network.filter(|_| fenced.contains(bridge)) {
             needs.add(&network.gateways, &network.reach);
         }
-        if !said.has_only(bridge, &needs) {
+        if !entries.has_only(bridge, &needs) {
             let about = || format!("settling what is known of bridge {bridge} ({TABLE})");
-            said.set(&mut transaction, (bridge, &needs), &about);
+            entries.set(&mut transaction, (bridge, &needs), &about);
         }
     }
     if transaction.is_empty() { Ok(true) } else { settled(transaction.commit(socket), is_raced) }
@@ -319,7 +319,7 @@ pub(super) fn forget(
     transaction.ensure_element(TABLE, WITHIN.name, &within(bridge), about());
     transaction.delete_element(TABLE, WITHIN.name, &within(bridge), about());
     shut::forget(transaction, bridge, about);
-    Said::read(socket)?.set(transaction, (bridge, &Needs::default()), &about);
+    Entries::read(socket)?.set(transaction, (bridge, &Needs::default()), &about);
     Ok(())
 }
 
@@ -348,10 +348,10 @@ pub fn complete_older(socket: &mut Socket, networks: &[Fenced], own: &[Own]) -> 
             let own: Vec<&Own> = own.iter().filter(is_there).collect();
             put(socket, &mut transaction, (&own, "completing"))?;
             let bridges = super::fenced_bridges(socket)?;
-            let said = Said::read(socket)?;
+            let entries = Entries::read(socket)?;
             for fenced in networks.iter().filter(|it| bridges.contains(&it.bridge)) {
                 let reach = (&fenced.bridge, &fenced.reach);
-                said.reached.add(&mut transaction, reach, &|| fenced.about("completing"));
+                entries.reached.add(&mut transaction, reach, &|| fenced.about("completing"));
             }
             if transaction.is_empty() || settled(transaction.commit(socket), is_raced)? {
                 return Ok(());

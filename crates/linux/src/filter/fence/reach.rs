@@ -28,7 +28,7 @@ impl Reach {
         }
     }
 
-    /// Whoever reaches the other one reaches this one, too.
+    /// Who reaches the other one reaches this one, too.
     pub(super) fn unite(&mut self, other: &Self) {
         for family in &other.families {
             if !self.families.contains(family) {
