@@ -281,9 +281,9 @@ impl Fences {
         for (bridge, why) in shut.iter().filter(|(bridge, _)| !before.contains_key(*bridge)) {
             daemon.journal.failed(PUTTING_BACK, &staying_shut(bridge, why));
         }
-        let told = fence::set_shut(socket, &shut.keys().collect());
+        let written = fence::set_shut(socket, &shut.keys().collect());
         daemon.fence.set_shut(shut);
-        told
+        written
     }
 
     /// Has the ports of containers checked again. Returns the bridges behind which one may send in another's name.
