@@ -4,6 +4,8 @@
 mod answers;
 mod bed;
 mod begun;
+mod begun_related;
+mod begun_strict;
 mod escapes;
 mod flow;
 mod forged;
