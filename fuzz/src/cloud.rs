@@ -52,7 +52,7 @@ pub fn cloud(bytes: &[u8]) {
 fn converse(answers: Vec<Value>) -> usize {
     let asked = Arc::new(Mutex::new(0));
     let says = Says { answers, asked: Arc::clone(&asked) };
-    let kept = tempfile::tempdir().expect("a directory");
+    let kept = crate::place::folder();
     let neutron = Neutron::over(Box::new(says), settings(), kept.path().to_owned());
     let again = || *asked.lock().expect("no thread panics with it") = 0;
     let net = "10.0.0.0/24".parse().expect("a subnet");

@@ -12,10 +12,7 @@ const NOW: u64 = 1_767_225_600;
 /// An App Container image, packed or not. It is refused, or unpacked and known by its hash; beside the
 /// cache nothing appears, and nothing is left of what was refused.
 pub fn image_archive(bytes: &[u8]) {
-    // In memory, where there is such a place: it is tens of thousands of images.
-    thread_local!(static PLACE: TempDir = tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .expect("a directory"));
+    thread_local!(static PLACE: TempDir = crate::place::folder());
     PLACE.with(|place| archive(place.path(), bytes));
 }
 

@@ -15,6 +15,7 @@ mod mutate;
 mod names;
 mod nothing;
 mod packet;
+mod place;
 mod plugin;
 mod plugin_answers;
 mod podman;

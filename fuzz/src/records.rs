@@ -1,7 +1,9 @@
 //! The store's own files, written by another program.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use engine::port::{Prefix, Store};
 use model::Timestamp;
@@ -80,7 +82,16 @@ pub fn backup(bytes: &[u8]) {
 /// What a dead process left in the lock file, with the right checksum: it is finished or refused,
 /// and nothing outside of the store is touched.
 pub fn journal(bytes: &[u8]) {
-    let store = Stored::new();
+    // The next input has the same store where nothing of this one is in it, which is so most of the time.
+    thread_local!(static STORE: RefCell<Option<Stored>> = const { RefCell::new(None) });
+    let store = STORE.take().unwrap_or_else(Stored::new);
+    journal_in(&store, bytes);
+    if store.is_as_made() {
+        STORE.set(Some(store));
+    }
+}
+
+fn journal_in(store: &Stored, bytes: &[u8]) {
     let outside = store.root.path().join("outside");
     fs::write(&outside, "precious").unwrap();
     for durable in [false, true] {
@@ -90,6 +101,7 @@ pub fn journal(bytes: &[u8]) {
     assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     let around = fs::read_dir(store.root.path()).unwrap().count();
     assert_eq!(around, 3, "run, state, outside");
+    fs::remove_file(outside).unwrap();
 }
 
 fn noted(journal: &[u8]) -> Vec<u8> {
@@ -109,20 +121,38 @@ fn noted(journal: &[u8]) -> Vec<u8> {
 /// A store in a folder of its own.
 struct Stored {
     root: TempDir,
+    /// What is in it at first.
+    made: BTreeSet<PathBuf>,
+}
+
+/// Files and folders below a folder.
+fn below(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            below(&entry.path(), found);
+        }
+        found.insert(entry.path());
+    }
 }
 
 impl Stored {
     fn new() -> Self {
-        // In memory where that is possible: what is tried is reading, not the disk.
-        let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let store = Self { root };
+        let mut store = Self { root: crate::place::folder(), made: BTreeSet::new() };
         for (folder, durable) in FOLDERS {
             fs::create_dir_all(store.half(durable).join(folder)).unwrap();
         }
         for durable in [false, true] {
             fs::write(store.half(durable).join("lock"), [0; HEADER]).unwrap();
         }
+        below(store.root.path(), &mut store.made);
         store
+    }
+
+    /// Whether it has the files and folders that it had at first, and no others. What locks say is written for each input.
+    fn is_as_made(&self) -> bool {
+        let mut found = BTreeSet::new();
+        below(self.root.path(), &mut found);
+        found == self.made
     }
 
     fn half(&self, durable: bool) -> std::path::PathBuf {

@@ -21,7 +21,7 @@ pub(crate) struct Server {
 impl Server {
     /// One after another, connections go to `reply`, with what is to be said.
     pub(crate) fn start(socket: &str, reply: fn(UnixStream, &[u8])) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = crate::place::folder();
         let socket = folder.path().join(socket);
         let listener = UnixListener::bind(&socket).expect("a socket");
         let answer = Arc::<Mutex<Vec<u8>>>::default();
