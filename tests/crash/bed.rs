@@ -119,13 +119,15 @@ impl<'a> Bed<'a> {
 
     /// Addresses that the book holds for the container, or its directory of host-local does.
     pub(crate) fn held(&self) -> Vec<String> {
-        let names =
-            "cd /; find run/spoke/*/leases var/lib/cni/networks -type f -size +0 -printf '%f\\n'";
-        let found = self.cni.world.try_sh(names).stdout;
+        let world = self.cni.world;
+        let is_lease = |path: &String| path.split('/').nth(4) == Some("leases");
+        let leases = world.files("/run/spoke").into_iter().filter(is_lease);
+        let found = leases
+            .chain(world.files("/var/lib/cni/networks"))
+            .filter(|path| std::fs::metadata(world.path(path)).is_ok_and(|file| file.len() > 0));
         let mut held: Vec<String> = found
-            .lines()
+            .filter_map(|path| path.rsplit('/').next().map(str::to_owned))
             .filter(|name| name.parse::<std::net::IpAddr>().is_ok())
-            .map(str::to_owned)
             .collect();
         held.sort();
         held.dedup();

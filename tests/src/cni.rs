@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::Plugins;
-use crate::world::{Output, World, output};
+use crate::world::{Output, World};
 
 /// One attachment's side of the protocol: who and where, and what the runtime remembers.
 #[derive(Clone, Debug)]
@@ -78,15 +78,24 @@ impl<'a> Cni<'a> {
 
     /// The same as the argument of another program.
     pub fn execute_under(&self, over: &[&str], plugin: &str, verb: &str, stdin: &str) -> Answer {
-        Answer { output: output(&mut self.command(over, plugin, verb), stdin) }
+        let (program, words) = words(over, plugin);
+        let set = |command: &mut Command| {
+            command.args(words);
+            self.given(command, verb);
+        };
+        Answer { output: self.world.output(program, set, stdin) }
     }
 
     /// One plugin, with its environment, as the argument of the program `over`, if there is one.
     pub fn command(&self, over: &[&str], plugin: &str, verb: &str) -> Command {
-        let plugin = format!("{}/{plugin}", Plugins::MOUNT);
-        let mut words = over.iter().copied().chain([plugin.as_str()]);
-        let mut command = self.world.command(words.next().unwrap_or_default());
+        let (program, words) = words(over, plugin);
+        let mut command = self.world.command(program);
         command.args(words);
+        self.given(&mut command, verb);
+        command
+    }
+
+    fn given(&self, command: &mut Command, verb: &str) {
         let given = [
             ("CNI_COMMAND", verb),
             ("CNI_CONTAINERID", &self.container),
@@ -96,14 +105,15 @@ impl<'a> Cni<'a> {
             ("CNI_PATH", Plugins::MOUNT),
         ];
         command.envs(given.into_iter().filter(|(_, value)| !value.is_empty()));
-        command
     }
 
     /// Executes one plugin with exactly this environment and standard input.
     pub fn raw(&self, plugin: &str, env: &[(&str, &str)], stdin: &str) -> Answer {
-        let mut command = self.world.command(format!("{}/{plugin}", Plugins::MOUNT));
-        command.envs(env.iter().copied());
-        Answer { output: output(&mut command, stdin) }
+        let set = |command: &mut Command| {
+            command.envs(env.iter().copied());
+        };
+        let plugin = format!("{}/{plugin}", Plugins::MOUNT);
+        Answer { output: self.world.output(plugin, set, stdin) }
     }
 
     /// ADD of every plugin of `list` in order; stops at the first refusal. Remembers the result.
@@ -184,6 +194,15 @@ impl<'a> Cni<'a> {
         }
         config
     }
+}
+
+/// A plugin's path, or a program that is given it: which, and its arguments.
+fn words(over: &[&str], plugin: &str) -> (String, Vec<String>) {
+    let plugin = format!("{}/{plugin}", Plugins::MOUNT);
+    let mut words: Vec<String> = over.iter().map(|word| (*word).to_owned()).collect();
+    words.push(plugin);
+    let program = words.remove(0);
+    (program, words)
 }
 
 fn plugins(list: &Value) -> &[Value] {

@@ -11,6 +11,7 @@
 //! skips one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod ask;
 mod cgroup;
 mod cni;
 mod containerd;
@@ -32,6 +33,7 @@ mod names;
 pub mod neutron;
 pub mod neutron_lab;
 pub mod neutron_switch;
+mod observe;
 mod plugin_image;
 mod plugins;
 mod podman;
@@ -45,6 +47,7 @@ mod serve;
 mod skipped;
 mod snapshot;
 mod trace;
+mod within;
 mod world;
 
 pub use cgroup::Cgroup;

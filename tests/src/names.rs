@@ -118,6 +118,10 @@ impl Names {
 
 /// A unicast address that software chose: locally administered (IEEE 802-2014 §8.4).
 fn is_mac(word: &str) -> bool {
+    // This is asked of each place in a text.
+    if word.as_bytes().get(2) != Some(&b':') {
+        return false;
+    }
     let octets: Option<Vec<u8>> =
         word.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
     octets.is_some_and(|octets| octets.len() == 6 && octets[0] & 0x03 == 0x02)

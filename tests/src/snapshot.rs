@@ -8,8 +8,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::World;
+use crate::observe::Observed;
+use crate::within::within;
 
-const OBSERVE: &str = include_str!("observe.sh");
 /// Files of the fixture, of other parts of the snapshot, and locks that tools never remove.
 const NOT_STATE: [&str; 4] = ["/world", "/opt/cni/bin", "/run/netns", "/run/xtables.lock"];
 
@@ -40,11 +41,17 @@ impl Snapshot {
     /// What `world` holds now. The host's namespace is called `host`.
     #[track_caller]
     pub fn of(world: &World) -> Self {
+        let observed = within(world, |inside| {
+            let mut observed = vec![("host".to_owned(), Observed::here(inside))];
+            for space in inside.spaces() {
+                if inside.go(&space) {
+                    observed.push((space, Observed::here(inside)));
+                }
+            }
+            observed
+        });
         let mut snapshot = Self::default();
-        for space in world.sh(OBSERVE).split("@@").skip(1) {
-            let (name, text) = space.split_once('\n').expect("a name line");
-            snapshot.space(name, text);
-        }
+        observed.iter().for_each(|(space, observed)| snapshot.space(space, observed));
         for root in ["/world/upper", "/run"] {
             let (top, prefix) = (world.path(root), if root == "/run" { "/run" } else { "" });
             files(&top, prefix, &mut snapshot.lines);
@@ -57,23 +64,20 @@ impl Snapshot {
         report(&before.lines, &self.lines)
     }
 
-    fn space(&mut self, space: &str, text: &str) {
-        for section in text.split("\n@").map(|part| part.trim_start_matches('@')) {
-            let (name, body) = section.split_once('\n').unwrap_or((section, ""));
-            let parts = match name {
-                "link" => vec![(name, self.links(space, body))],
-                "inet" => family(["route", "rule"], body),
-                "inet6" => family(["route6", "rule6"], body),
-                "nft" => vec![(name, nft(body))],
-                "iptables" | "ip6tables" => vec![(name, iptables(body))],
-                "qdisc" => vec![(name, qdiscs(body))],
-                "vlans" => vec![(name, array(body).iter().map(Value::to_string).collect())],
-                _ => vec![(name, sysctls(body))],
-            };
-            for (name, lines) in parts {
-                let lines = lines.into_iter().filter(|line| !line.is_empty());
-                self.lines.extend(lines.map(|line| format!("{space} {name} {line}")));
-            }
+    fn space(&mut self, space: &str, observed: &Observed) {
+        let Observed { links, families: [four, six], nft: ruleset, iptables: saved, .. } = observed;
+        let mut parts = vec![("link", self.links(space, links))];
+        parts.extend(family(["route", "rule"], four));
+        parts.extend(family(["route6", "rule6"], six));
+        parts.push(("nft", nft(ruleset)));
+        parts.push(("iptables", iptables(&saved[0])));
+        parts.push(("ip6tables", iptables(&saved[1])));
+        parts.push(("sysctl", sysctls(&observed.sysctls)));
+        parts.push(("qdisc", qdiscs(&observed.qdiscs)));
+        parts.push(("vlans", array(&observed.vlans).iter().map(Value::to_string).collect()));
+        for (name, lines) in parts {
+            let lines = lines.into_iter().filter(|line| !line.is_empty());
+            self.lines.extend(lines.map(|line| format!("{space} {name} {line}")));
         }
     }
 

@@ -48,10 +48,10 @@ fn moved_links(row: Row) -> Row {
     row.differs(
         "a route that is moved to another table is not the kernel's any more",
         &[
-            r#"- c1 route {"dev":"eth0","dst":"10.9.0.0/24","prefsrc":"10.9.0.2","protocol":"kernel","scope":"link","table":"100"}"#,
-            r#"+ c1 route {"dev":"eth0","dst":"10.9.0.0/24","prefsrc":"10.9.0.2","scope":"link","table":"100"}"#,
-            r#"- c1 route {"dev":"eth0","dst":"10.8.0.0/24","prefsrc":"10.8.0.2","protocol":"kernel","scope":"link","table":"101"}"#,
-            r#"+ c1 route {"dev":"eth0","dst":"10.8.0.0/24","prefsrc":"10.8.0.2","scope":"link","table":"101"}"#,
+            r#"- c1 route {"dev":"eth0","dst":"10.9.0.0/24","prefsrc":"10.9.0.2","protocol":"kernel","scope":"link","table":"100","type":"unicast"}"#,
+            r#"+ c1 route {"dev":"eth0","dst":"10.9.0.0/24","prefsrc":"10.9.0.2","protocol":"boot","scope":"link","table":"100","type":"unicast"}"#,
+            r#"- c1 route {"dev":"eth0","dst":"10.8.0.0/24","prefsrc":"10.8.0.2","protocol":"kernel","scope":"link","table":"101","type":"unicast"}"#,
+            r#"+ c1 route {"dev":"eth0","dst":"10.8.0.0/24","prefsrc":"10.8.0.2","protocol":"boot","scope":"link","table":"101","type":"unicast"}"#,
         ],
     )
 }
