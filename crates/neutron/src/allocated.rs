@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use model::{Mac, Ownership, ResourceId};
 
-use crate::Neutron;
 use crate::api::PortResource;
 
 /// The limit of the list. Beyond it, those are dropped that have had a container the longest.
@@ -109,7 +108,7 @@ impl Allocated {
         of.next().is_none().then(|| entry.reported(id))
     }
 
-    /// Takes the port for an attachment; none where one has it already.
+    /// Takes the port for an attachment; none where one has it already, or where Neutron must be asked.
     pub(crate) fn take(&self, network: &ResourceId, address: IpAddr) -> Option<PortResource> {
         let mut book = self.book();
         let id = book.addresses.get(&(network.clone(), address))?.clone();
@@ -217,18 +216,6 @@ impl Entry {
             is_ended: self.is_ended,
             waiting: self.port.as_deref().cloned(),
         }
-    }
-}
-
-impl Neutron {
-    /// The port that was allocated with this address and that no attachment has yet: it is the
-    /// caller's from now on. None where Neutron must be asked.
-    pub(crate) fn allocated_port(
-        &self,
-        network: &ResourceId,
-        address: IpAddr,
-    ) -> Option<PortResource> {
-        self.allocated.take(network, address)
     }
 }
 

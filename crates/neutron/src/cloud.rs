@@ -14,7 +14,6 @@ mod existing;
 mod given_up;
 mod live;
 mod mark;
-mod memory;
 mod network;
 mod pool;
 mod pool_state;
@@ -32,13 +31,11 @@ use engine::port::{
 use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
 
 use crate::Neutron;
-pub(crate) use existing::is_kuryrs;
 pub(crate) use given_up::GivenUp;
 pub(crate) use live::Live;
 #[cfg(test)]
 pub(crate) use mark::auxiliary_mark;
 pub(crate) use mark::{PortPurpose, network_use, pool_made_at, use_of_auxiliary};
-pub(crate) use memory::Memory;
 pub(crate) use unfinished::Progress;
 
 impl Cloud for Neutron {

@@ -10,6 +10,8 @@ use ipnet::IpNet;
 use model::{Attachment, Error, LinkKind, PortUser, Result};
 use sha2::{Digest, Sha256};
 
+use crate::api::PortResource;
+
 /// Neutron's `device_owner` of every container's port, and a tag of those that kuryr made.
 pub const OWNER: &str = "compute:kuryr";
 
@@ -208,6 +210,20 @@ pub fn is_use_of(tag: &str, host: &HostId) -> bool {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether kuryr-libnetwork made it.
+pub fn is_kuryrs(port: &PortResource) -> bool {
+    let own_name = format!("{}-port", port.device_id);
+    match port.is_tagged(OWNER) {
+        true => !port.is_tagged(EXISTING_PORT),
+        false => !port.device_id.is_empty() && port.name == own_name,
+    }
+}
+
+/// Whether kuryr-libnetwork made it for an address that was requested; it keeps its name when a container gets it.
+pub fn is_kuryrs_address(port: &PortResource) -> bool {
+    port.is_tagged(OWNER) && !port.is_tagged(EXISTING_PORT) && port.name == PORT_NAME
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 
-use crate::Neutron;
-
 /// As long as Neutron may take for all requests of one piece of work.
 const PROMPT: Duration = Duration::from_secs(20);
 
@@ -31,23 +29,11 @@ struct State {
 }
 
 /// A deadline of this thread's, until it is dropped.
-struct Deadline<'a>(&'a Deadlines);
-
-impl Neutron {
-    /// Does work that takes something away. All its requests together have some seconds; what takes
-    /// longer fails, as where Neutron does not answer, and goes later.
-    ///
-    /// # Errors
-    /// Those of the work.
-    pub fn promptly<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _deadline = self.deadlines.begin();
-        work()
-    }
-}
+pub(crate) struct Deadline<'a>(&'a Deadlines);
 
 impl Deadlines {
     /// Of work within work the outer one counts.
-    fn begin(&self) -> Option<Deadline<'_>> {
+    pub(crate) fn begin(&self) -> Option<Deadline<'_>> {
         let mut state = self.state();
         let me = thread::current().id();
         if state.of.contains_key(&me) {

@@ -1,6 +1,7 @@
 //! OpenStack Neutron behind the engine's ports: containers are ports of its networks.
 
 mod allocated;
+mod answer_cache;
 pub mod api;
 mod auth;
 mod cloud;
@@ -18,7 +19,9 @@ pub mod notifier;
 pub mod ovsdb;
 mod pause;
 pub mod plug;
+mod pool_memory;
 pub mod port;
+mod port_statuses;
 pub mod port_update;
 pub mod reconcile;
 pub mod stock;

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use model::Result;
 
 use crate::allocated::Allocated;
+use crate::answer_cache::AnswerCache;
 use crate::api::{Api, Transport};
-use crate::cloud::Memory;
 use crate::config::Settings;
 use crate::deadline::Deadlines;
 use crate::http::Http;
-use crate::port::{AnswerCache, Statuses};
-use crate::watch::{Watched, Watcher};
+use crate::pool_memory::PoolMemory;
+use crate::port_statuses::PortStatuses;
+use crate::watch::{Call, Watched, Watcher};
 
 /// Neutron, as this process knows it. One for all threads.
 pub struct Neutron {
@@ -23,9 +24,9 @@ pub struct Neutron {
     pub(crate) directory: PathBuf,
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) allocated: Allocated,
-    pub(crate) memory: Memory,
+    pub(crate) memory: PoolMemory,
     pub(crate) known: AnswerCache,
-    pub(crate) statuses: Statuses,
+    pub(crate) statuses: PortStatuses,
     pub(crate) watcher: Arc<Watcher>,
     /// Whether a resource of Spoke's stayed without an owner.
     has_orphans: AtomicBool,
@@ -54,9 +55,9 @@ impl Neutron {
             directory,
             deadlines,
             allocated: Allocated::default(),
-            memory: Memory::default(),
+            memory: PoolMemory::default(),
             known: AnswerCache::default(),
-            statuses: Statuses::default(),
+            statuses: PortStatuses::default(),
             watcher,
             has_orphans: AtomicBool::new(false),
         }
@@ -81,6 +82,21 @@ impl Neutron {
     /// Whether a resource was left behind since the last call.
     pub fn has_left_behind(&self) -> bool {
         self.has_orphans.swap(false, Ordering::Relaxed)
+    }
+
+    /// Reports every request to `hear` from now on. Only the first call has an effect.
+    pub fn watched_by(&self, hear: impl Fn(&Call<'_>) + Send + Sync + 'static) {
+        self.watcher.begin(hear);
+    }
+
+    /// Does work that takes something away. All its requests together have some seconds; what takes
+    /// longer fails, as where Neutron does not answer, and goes later.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn promptly<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _deadline = self.deadlines.begin();
+        work()
     }
 
     /// The settings.

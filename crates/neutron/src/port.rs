@@ -5,10 +5,10 @@
 //! [`Neutron::unplug`], then the link is deleted, then [`Neutron::release`]; at the end
 //! [`Neutron::end`].
 
-mod answer_cache;
 mod claim;
 mod end;
 mod floating;
+mod known;
 mod offer;
 mod spec;
 mod standing;
@@ -26,10 +26,10 @@ use crate::contract;
 use crate::plug::{self, SwitchPort};
 use crate::port_update::PortUpdate;
 use crate::stock_key::{PortUse, StockKey};
-pub(crate) use answer_cache::{AnswerCache, KnownNetwork};
 use claim::Claimed;
+pub(crate) use known::KnownNetwork;
 pub(crate) use spec::{link_of, tags_of};
-pub(crate) use status::{Statuses, bound_port};
+pub(crate) use status::bound_port;
 
 /// The attachment as the kernel's dataplane makes it: what stands for Neutron's port there is a link
 /// of its own kind. `None`: the port is not known yet, so nothing was made.
@@ -57,7 +57,7 @@ impl Neutron {
         let link = link_of(attachment)?;
         let known = self.known_network(&link.network)?;
         let Claimed { port, ownership } = self.port_for(attachment, link, &known)?;
-        self.note_status(&port);
+        self.statuses.note(&port);
         let vif = self.vif(attachment, link, &port)?;
         if let Some(network) = &link.spec.floating_ip {
             self.float(&port.id, network)?;

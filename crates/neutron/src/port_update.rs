@@ -136,7 +136,7 @@ impl Neutron {
         };
         let change = PortChange { device_id: Some(device), ..PortChange::default() };
         let named = self.api().change_port(id, &change, None)?;
-        self.note_status(&named);
+        self.statuses.note(&named);
         Ok(())
     }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use model::{Error, Result};
 use serde_json::Value;
 
-use crate::Neutron;
 use crate::api::{Request, Transport, Verb};
 use crate::deadline::Deadlines;
 
@@ -38,11 +37,11 @@ pub(crate) struct Watched {
     deadlines: Arc<Deadlines>,
 }
 
-impl Neutron {
+impl Watcher {
     /// Reports every request to `hear` from now on. Only the first call has an effect.
-    pub fn watched_by(&self, hear: impl Fn(&Call<'_>) + Send + Sync + 'static) {
+    pub(crate) fn begin(&self, hear: impl Fn(&Call<'_>) + Send + Sync + 'static) {
         // Only the first observer counts.
-        let _ = self.watcher.0.set(Box::new(hear));
+        let _ = self.0.set(Box::new(hear));
     }
 }
 

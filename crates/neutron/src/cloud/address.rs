@@ -7,11 +7,11 @@ use engine::port::AddressSpec;
 use model::{Error, Family, IpNet, Nesting, Ownership, ResourceId, Result};
 
 use super::mark::{AUXILIARY_NAME, PortPurpose, auxiliary_mark, make};
-use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::allocated::AllocatedPort;
 use crate::api::{FixedIp, NewPort, PortChange, PortResource};
 use crate::contract;
+use crate::pool_memory::PoolSubnet;
 use crate::stock_key::PortUse;
 
 impl Neutron {

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use engine::port::Records;
 use model::{AliasId, Error, ResourceId, Result};
 
-use super::existing::is_kuryrs;
 use super::given_up::GivenUp;
 use super::live::Live;
 use super::mark::{AUXILIARY_NAME, PoolMark, PortPurpose, RELEASED, use_of_auxiliary};
@@ -95,7 +94,7 @@ impl Neutron {
                 let is_requested = PortPurpose::of(&mark).is_some() || is_lent;
                 mark.is_of(&self.settings.host) && is_requested && !live.has(port)
             }
-            None => is_kuryrs(port) && port.host().is_none() && !live.has(port),
+            None => contract::is_kuryrs(port) && port.host().is_none() && !live.has(port),
         }
     }
 

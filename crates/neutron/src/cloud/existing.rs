@@ -6,10 +6,10 @@ use engine::port::AddressSpec;
 use model::{Error, Ownership, Result};
 
 use super::mark::PortPurpose;
-use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::api::{PortResource, Tagged};
 use crate::contract::{self, EXISTING_PORT, Mark};
+use crate::pool_memory::PoolSubnet;
 
 /// The standing of a port that has the requested address.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Neutron {
         let is_same = spec.mac.is_none_or(|mac| mac == port.mac_address);
         match Mark::read(&port.description) {
             Some(mark) => self.standing_of_ours(spec, port, &mark),
-            None if is_kuryrs(port) && port.host().is_none() => {
+            None if contract::is_kuryrs(port) && port.host().is_none() => {
                 Standing::Free(Ownership::Requested)
             }
             None if port.host().is_some() && !is_same => {
@@ -140,15 +140,6 @@ impl Neutron {
 /// Whether a container's endpoint has it.
 fn has_endpoint(port: &PortResource) -> bool {
     contract::id_of_tags(port.tags.iter().map(String::as_str)).is_some()
-}
-
-/// Whether kuryr-libnetwork made it.
-pub(crate) fn is_kuryrs(port: &PortResource) -> bool {
-    let own_name = format!("{}-port", port.device_id);
-    match port.is_tagged(contract::OWNER) {
-        true => !port.is_tagged(EXISTING_PORT),
-        false => !port.device_id.is_empty() && port.name == own_name,
-    }
 }
 
 fn refused(port: &PortResource, why: &str) -> Error {

@@ -5,10 +5,10 @@ use model::{Error, Family, IpNet, ResourceId, ResourceRef, Result};
 
 use super::carve::free_subnet;
 use super::mark::{make, pool_mark, random};
-use super::memory::Note;
 use crate::Neutron;
 use crate::api::{Filter, NewPool, SubnetPool, SubnetResource, Tagged};
 use crate::contract::{self, EXISTING_POOL};
+use crate::pool_memory::Note;
 
 impl Neutron {
     /// Allocates a pool: a new one, but where an operator's is wanted as a whole.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use model::{Error, IpNet, ResourceId, Result};
 
 use super::mark::PoolMark;
-use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::api::{SubnetPool, SubnetResource};
 use crate::contract;
+use crate::pool_memory::PoolSubnet;
 
 /// The subnets and the use of a pool.
 pub(super) struct PoolState {

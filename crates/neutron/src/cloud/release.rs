@@ -5,13 +5,12 @@ use std::net::IpAddr;
 use engine::port::Records;
 use model::{Kind, Ownership, ResourceId, Result};
 
-use super::existing::is_kuryrs;
 use super::live::{Live, in_use};
 use super::mark::PortPurpose;
-use super::memory::PoolSubnet;
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged, gone_is_done};
 use crate::contract::{self, EXISTING_PORT, Mark};
+use crate::pool_memory::PoolSubnet;
 
 impl Neutron {
     /// Takes an address back.
@@ -82,7 +81,7 @@ impl Neutron {
                 Some(_) => {}
                 None if is_elsewhere => {}
                 None if port.is_tagged(EXISTING_PORT) => self.unbind(&port)?,
-                None if is_kuryrs(&port) => self.api().delete_port(&port.id)?,
+                None if contract::is_kuryrs(&port) => self.api().delete_port(&port.id)?,
                 None => {}
             }
         }

@@ -7,11 +7,11 @@ use engine::port::{CloudNetwork, SubnetPlan};
 use model::{Error, IpNet, ResourceId, ResourceRef, Result};
 
 use super::mark::{PoolMark, make};
-use super::memory::{Note, PoolSubnet};
 use super::network::{Done, Undo};
 use crate::Neutron;
 use crate::api::{AllocationPool, NetworkResource, NewSubnet, SubnetPool, SubnetResource, Tagged};
 use crate::contract::{self, EXISTING_POOL, Mark};
+use crate::pool_memory::{Note, PoolSubnet};
 
 /// A network that is being made or joined.
 pub(super) struct Joined<'a> {

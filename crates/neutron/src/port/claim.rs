@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{Attachment, Error, Ownership, ResourceId, Result};
 
-use super::answer_cache::KnownNetwork;
+use super::known::KnownNetwork;
 use super::spec::tags_of;
 use super::standing::{in_use, is_made_by};
 use crate::Neutron;
@@ -96,7 +96,7 @@ impl Neutron {
         }
         let claimed = self.take_over(attachment, ports, first)?;
         for address in &wanted {
-            self.allocated_port(&known.network.id, *address);
+            self.allocated.take(&known.network.id, *address);
         }
         Ok(Some(claimed))
     }

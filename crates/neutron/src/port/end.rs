@@ -10,7 +10,6 @@ use model::{
 use super::spec::{link_of, tags_of};
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged, gone_is_done};
-use crate::cloud::is_kuryrs;
 use crate::contract::{self, Mark};
 use crate::plug;
 use crate::port_update::{Cancelled, PortUpdate};
@@ -48,7 +47,7 @@ impl Neutron {
         binding: &Binding,
         mac: Option<Mac>,
     ) -> Result<()> {
-        self.forget_status(&binding.port);
+        self.statuses.forget(&binding.port);
         let cancelled = self.unnamed(binding)?;
         let mut addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
@@ -156,7 +155,7 @@ impl Neutron {
                 true => self.abandon(&port.id)?,
                 false if self.is_made_by_us(&port) || self.allocated.has(&port.id) => {}
                 // It goes with its address.
-                false if is_kuryrs(&port) => {}
+                false if contract::is_kuryrs(&port) => {}
                 false => self.give_up(attachment, &port.id)?,
             }
         }

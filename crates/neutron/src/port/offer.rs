@@ -6,7 +6,7 @@ use model::{
     NeutronLink, ResourceRef, Result, Route,
 };
 
-use super::answer_cache::KnownNetwork;
+use super::known::KnownNetwork;
 use crate::api::{PortResource, SubnetResource};
 
 /// The attachment's offer. `None`: the port has an address of an unknown subnet.

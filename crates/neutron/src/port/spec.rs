@@ -2,7 +2,7 @@
 
 use model::{Attachment, Error, LinkKind, Nesting, NeutronLink, ResourceId, ResourceRef, Result};
 
-use super::answer_cache::KnownNetwork;
+use super::known::KnownNetwork;
 use crate::Neutron;
 use crate::api::{FixedIp, NewPort, Pair};
 use crate::contract::{self, Mark};

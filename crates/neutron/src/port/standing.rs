@@ -139,10 +139,9 @@ fn standing(host: &HostId, attachment: &Attachment, port: &PortResource) -> Stan
 
 /// Made by this host, or by kuryr-libnetwork before us: those go with their addresses.
 pub(super) fn is_made_by(host: &HostId, port: &PortResource) -> bool {
-    let is_kuryrs = port.is_tagged(contract::OWNER) && port.name == contract::PORT_NAME;
     match Mark::read(&port.description) {
         Some(mark) => mark.is_of(host),
-        None => is_kuryrs && !port.is_tagged(contract::EXISTING_PORT),
+        None => contract::is_kuryrs_address(port),
     }
 }
 

@@ -1,7 +1,5 @@
 //! Whether ports pass traffic.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,25 +8,12 @@ use model::{Attachment, Error, NeutronLink, ResourceId, Result};
 
 use super::spec::link_of;
 use crate::Neutron;
-use crate::api::PortResource;
-
-/// How long Neutron's answer about a port is reused.
-const FRESH: Duration = Duration::from_secs(5);
-
-/// The limit of the cache; beyond it, everything is dropped.
-const MOST: usize = 4096;
 
 /// The first and the longest pause before Neutron is asked again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
 /// Neutron's word for a port that passes traffic.
 const ACTIVE: &str = "ACTIVE";
-
-/// Neutron's last answer about each port.
-#[derive(Debug, Default)]
-pub(crate) struct Statuses {
-    reported: Mutex<BTreeMap<ResourceId, (Instant, String)>>,
-}
 
 impl Neutron {
     /// The status of the attachment's port, at most five seconds old.
@@ -37,7 +22,7 @@ impl Neutron {
     /// [`model::Kind::NotFound`] where there is no port.
     pub fn status_of(&self, attachment: &Attachment) -> Result<PortStatus> {
         let port = bound_port(attachment, link_of(attachment)?)?;
-        match self.recalled(port) {
+        match self.statuses.recent(port) {
             Some(status) => Ok(PortStatus(status)),
             None => self.ask_status(attachment, port).map(PortStatus),
         }
@@ -76,29 +61,8 @@ impl Neutron {
         let port = self.api().port(id)?.ok_or_else(|| {
             Error::not_found(format!("port {id} of {} is gone from Neutron", attachment.id))
         })?;
-        self.note_status(&port);
+        self.statuses.note(&port);
         Ok(port.status)
-    }
-
-    /// Keeps the status of a port from the answer to another request.
-    pub(crate) fn note_status(&self, port: &PortResource) {
-        let mut reported = self.statuses.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if reported.len() >= MOST {
-            reported.retain(|_, (since, _)| since.elapsed() < FRESH);
-        }
-        if reported.len() < MOST {
-            reported.insert(port.id.clone(), (Instant::now(), port.status.clone()));
-        }
-    }
-
-    pub(crate) fn forget_status(&self, id: &ResourceId) {
-        self.statuses.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-    }
-
-    fn recalled(&self, id: &ResourceId) -> Option<String> {
-        let reported = self.statuses.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, status) = reported.get(id)?;
-        (since.elapsed() < FRESH).then(|| status.clone())
     }
 }
 

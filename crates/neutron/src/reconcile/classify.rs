@@ -8,7 +8,7 @@ use model::ResourceId;
 use super::{Fate, GRACE, Orphan, OrphanKind, TIMEOUT, Version};
 use crate::api::{FloatingIp, PortResource, SecurityGroup};
 use crate::cloud::{PortPurpose, network_use, use_of_auxiliary};
-use crate::contract::{self, EXISTING_PORT, HostId, Mark, OWNER, PORT_NAME};
+use crate::contract::{self, HostId, Mark, OWNER, is_kuryrs_address};
 use crate::facts::Facts;
 use crate::nested::SUBPORT;
 use crate::stock_key::KeyDigest;
@@ -55,7 +55,7 @@ impl Classifier<'_> {
         let mark = Mark::read(&port.description);
         let is_ours = match &mark {
             Some(mark) => mark.is_of(self.host),
-            None => is_kuryrs(port) && port.host() == Some(self.host.as_str()),
+            None => is_kuryrs_address(port) && port.host() == Some(self.host.as_str()),
         };
         let is_elsewhere =
             port.host().is_some_and(|host| host != self.host.as_str()) && !is_subport(port);
@@ -186,11 +186,6 @@ impl Classifier<'_> {
         let grace = if self.facts.is_asked { GRACE } else { TIMEOUT };
         self.now.duration_since(since).map_or(true, |age| age < grace)
     }
-}
-
-/// Whether kuryr-libnetwork made it, and did not find it.
-fn is_kuryrs(port: &PortResource) -> bool {
-    port.is_tagged(OWNER) && !port.is_tagged(EXISTING_PORT) && port.name == PORT_NAME
 }
 
 /// The port whose exposed ports this host's group is for.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::contract::{EXISTING_PORT, PORT_NAME};
 
 const DEVICE: &str = "286eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";
 const OTHER: &str = "386eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";

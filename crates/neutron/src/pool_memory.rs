@@ -52,7 +52,7 @@ impl Note {
 
 /// The memory of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct PoolMemory {
     places: Mutex<BTreeMap<ResourceId, (Instant, Arc<PoolSubnet>)>>,
     notes: Mutex<BTreeMap<ResourceId, Note>>,
     /// Subnets that Neutron refused to take from an operator's pool.
@@ -62,14 +62,14 @@ pub(crate) struct Memory {
     ended: Condvar,
 }
 
-impl Memory {
+impl PoolMemory {
     /// Where the pool's addresses are, if that is known.
-    pub(super) fn place(&self, pool: &ResourceId) -> Option<Arc<PoolSubnet>> {
+    pub(crate) fn place(&self, pool: &ResourceId) -> Option<Arc<PoolSubnet>> {
         lock(&self.places).get(pool).map(|(_, place)| Arc::clone(place))
     }
 
     /// Remembers where the pool's addresses are.
-    pub(super) fn put(&self, pool: ResourceId, place: PoolSubnet) -> Arc<PoolSubnet> {
+    pub(crate) fn put(&self, pool: ResourceId, place: PoolSubnet) -> Arc<PoolSubnet> {
         let place = Arc::new(place);
         let mut places = lock(&self.places);
         if places.len() >= MOST {
@@ -83,12 +83,12 @@ impl Memory {
     }
 
     /// Drops where the pool's addresses were.
-    pub(super) fn misplace(&self, pool: &ResourceId) {
+    pub(crate) fn misplace(&self, pool: &ResourceId) {
         lock(&self.places).remove(pool);
     }
 
     /// Keeps the settings of a pool.
-    pub(super) fn note(&self, pool: ResourceId, note: Note) {
+    pub(crate) fn note(&self, pool: ResourceId, note: Note) {
         let mut notes = lock(&self.notes);
         if notes.len() >= MOST {
             let oldest = notes.iter().min_by_key(|(_, note)| note.since);
@@ -100,12 +100,12 @@ impl Memory {
     }
 
     /// The settings of the pool.
-    pub(super) fn noted(&self, pool: &ResourceId) -> Option<Note> {
+    pub(crate) fn noted(&self, pool: &ResourceId) -> Option<Note> {
         lock(&self.notes).get(pool).cloned()
     }
 
     /// Keeps an address of a pool from being allocated, once there is a subnet.
-    pub(super) fn keep_back(&self, pool: &ResourceId, net: IpNet, address: IpAddr) {
+    pub(crate) fn keep_back(&self, pool: &ResourceId, net: IpNet, address: IpAddr) {
         let mut notes = lock(&self.notes);
         let note = notes.entry(pool.clone()).or_insert_with(|| Note::new(net));
         // A runtime keeps back a few.
@@ -115,7 +115,7 @@ impl Memory {
     }
 
     /// The opposite.
-    pub(super) fn let_go(&self, pool: &ResourceId, address: IpAddr) {
+    pub(crate) fn let_go(&self, pool: &ResourceId, address: IpAddr) {
         if let Some(note) = lock(&self.notes).get_mut(pool) {
             note.auxiliary.remove(&address);
         }
@@ -123,7 +123,7 @@ impl Memory {
 
     /// The pool of which a network with this subnet is to be made: that whose turn it is, or the
     /// youngest. `subnet` is the one that exists already.
-    pub(super) fn pool_for(
+    pub(crate) fn pool_for(
         &self,
         net: &IpNet,
         subnet: Option<&ResourceId>,
@@ -143,7 +143,7 @@ impl Memory {
     }
 
     /// The subnets that networks are going to take from the operator's pool, or that it refused.
-    pub(super) fn taken_from(&self, source: &ResourceId) -> Vec<IpNet> {
+    pub(crate) fn taken_from(&self, source: &ResourceId) -> Vec<IpNet> {
         let notes = lock(&self.notes);
         let of_source = notes.values().filter(|note| note.source.as_ref() == Some(source));
         let refused = lock(&self.refused);
@@ -152,7 +152,7 @@ impl Memory {
     }
 
     /// Remembers that the operator's pool does not have this subnet to give.
-    pub(super) fn refuse(&self, source: ResourceId, net: IpNet) {
+    pub(crate) fn refuse(&self, source: ResourceId, net: IpNet) {
         let mut refused = lock(&self.refused);
         if refused.len() >= MOST {
             refused.clear();
@@ -161,7 +161,7 @@ impl Memory {
     }
 
     /// Drops the refusals of the operator's pool: some of it may be free again.
-    pub(super) fn forgive(&self, source: &ResourceId) {
+    pub(crate) fn forgive(&self, source: &ResourceId) {
         lock(&self.refused).retain(|(pool, _)| pool != source);
     }
 
@@ -170,7 +170,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`model::Kind::TryAgain`] where that takes too long.
-    pub(super) fn take_turn(&self, pool: &ResourceId, net: IpNet) -> Result<()> {
+    pub(crate) fn take_turn(&self, pool: &ResourceId, net: IpNet) -> Result<()> {
         let until = Instant::now() + TIMEOUT;
         let mut turns = lock(&self.turns);
         loop {
@@ -193,7 +193,7 @@ impl Memory {
     }
 
     /// A network was made of the pool, or never will be.
-    pub(super) fn settle(&self, pool: &ResourceId) {
+    pub(crate) fn settle(&self, pool: &ResourceId) {
         lock(&self.notes).remove(pool);
         lock(&self.turns).retain(|_, (other, _)| other != pool);
         self.ended.notify_all();
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_network_is_made_of_the_pool_whose_turn_it_is() {
-        let (memory, net) = (Memory::default(), "10.0.0.0/24".parse().unwrap());
+        let (memory, net) = (PoolMemory::default(), "10.0.0.0/24".parse().unwrap());
         memory.note(id("a"), Note::new(net));
         memory.take_turn(&id("a"), net).unwrap();
         memory.note(id("b"), Note::new(net));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn one_waits_for_the_other() {
-        let (memory, net) = (Memory::default(), "10.0.0.0/24".parse().unwrap());
+        let (memory, net) = (PoolMemory::default(), "10.0.0.0/24".parse().unwrap());
         memory.take_turn(&id("a"), net).unwrap();
         std::thread::scope(|scope| {
             let other = scope.spawn(|| memory.take_turn(&id("b"), net));
