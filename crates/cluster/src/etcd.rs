@@ -17,10 +17,8 @@ use model::{Error, Kind, Result};
 use serde_json::{Value, json};
 
 use crate::layout::{self, ROOT};
-use crate::port::{
-    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, TokenId,
-    TokenRecord, Txn, WatchEnd, Write,
-};
+use crate::port::{Cluster, Expect, LeaseId, Listener, Outcome, Txn, WatchEnd, Write};
+use crate::record::{Change, Key, Record, Revision, TokenId, TokenRecord};
 use crate::view::View;
 pub use access::Access;
 use http::Http;

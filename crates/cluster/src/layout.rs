@@ -32,7 +32,7 @@ use model::{Error, HostName, IpNet, NetworkName, Result, Vni};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::port::{HostRecord, Key, Record, TokenId};
+use crate::record::{HostRecord, Key, Record, TokenId};
 use crate::trust::Serial;
 
 /// Where everything is.

@@ -17,16 +17,17 @@ pub mod layout;
 mod layout_version;
 mod port;
 mod reach;
+mod record;
 mod token;
 pub mod trust;
 mod view;
 
 pub use etcd::{Access, Etcd, EtcdServer, Url};
-pub use port::{
-    AliveRecord, Change, Cluster, Expect, HostRecord, Key, LeaseId, Listener, Outcome, Record,
-    Revision, ServerRecord, TokenId, TokenRecord, TokenUse, Txn, UnknownFields, WatchEnd, Write,
-    is_refusal,
-};
+pub use port::{Cluster, Expect, LeaseId, Listener, Outcome, Txn, WatchEnd, Write, is_refusal};
 pub use reach::Reached;
+pub use record::{
+    AliveRecord, Change, HostRecord, Key, Record, Revision, ServerRecord, TokenId, TokenRecord,
+    TokenUse, UnknownFields,
+};
 pub use token::{Door, JoinToken, Secret};
 pub use view::View;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use model::{HostName, IpNet, Mac, NamedElsewhere, NetworkName, SharedEndpoint, SharedNetwork};
 
 use crate::View;
-use crate::port::Revision;
+use crate::record::Revision;
 
 /// A host has no more addresses of one network than this; the others are not used.
 const MOST: usize = 16 << 10;
@@ -272,7 +272,7 @@ pub(crate) fn is_of_family(address: IpAddr, own: IpAddr) -> bool {
 mod tests {
     use super::*;
     use crate::layout;
-    use crate::port::Change;
+    use crate::record::Change;
 
     fn view(records: &[(&str, &str)]) -> View {
         let mut view = View::default();

@@ -10,7 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
 use crate::etcd::Url;
-use crate::port::TokenId;
+use crate::record::TokenId;
 
 /// What tokens begin with.
 const BEGIN: &str = "spoke1-";

@@ -8,7 +8,7 @@ use model::{
     SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 
-use crate::port::{
+use crate::record::{
     AliveRecord, Change, HostRecord, Key, Record, Revision, ServerRecord, TokenId, TokenRecord,
     UnknownFields,
 };

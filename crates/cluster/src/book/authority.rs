@@ -6,7 +6,8 @@ use model::{Error, HostName, Result};
 
 use super::RACES;
 use crate::layout;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
+use crate::port::{Cluster, Expect, Outcome, Txn};
+use crate::record::{Key, Record};
 use crate::trust::{AuthorityRecord, Phase, Standing, Successor};
 use crate::view::View;
 

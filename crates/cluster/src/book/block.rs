@@ -6,7 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use model::{Error, HostName, IpNet, NetworkName, Result, SharedNetwork};
 
 use super::RACES;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
+use crate::port::{Cluster, Expect, Outcome, Txn};
+use crate::record::{Key, Record, Revision};
 use crate::view::View;
 
 /// One more block of the network for the host, and in which transaction it was taken: `own`, from which the host gives

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
 use crate::layout;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, ServerRecord, TokenId, Txn, Write};
+use crate::port::{Cluster, Expect, Outcome, Txn, Write};
+use crate::record::{Key, Record, ServerRecord, TokenId};
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 

@@ -7,9 +7,8 @@ use super::authority::refuse_while_rotating;
 use super::layout::refuse_other_layout;
 use super::member::refuse_taken;
 use super::unanswered::Unanswered;
-use crate::port::{
-    Cluster, Expect, Key, LeaseId, Outcome, Record, TokenId, TokenRecord, TokenUse, Txn, Write,
-};
+use crate::port::{Cluster, Expect, LeaseId, Outcome, Txn, Write};
+use crate::record::{Key, Record, TokenId, TokenRecord, TokenUse};
 use crate::token::{JoinToken, Secret};
 use crate::view::View;
 

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use model::{AddressPin, HostName, NetworkName, OwnerName, PinState, Result};
 
 use super::pin::{PinRequest, asked_at};
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
+use crate::port::{Cluster, Expect, Outcome, Txn};
+use crate::record::{Key, Record, Revision};
 use crate::view::View;
 
 /// So many are published in one transaction: each expects two records, and etcd takes 128 conditions.

@@ -3,7 +3,8 @@
 use model::{Error, Result};
 
 use crate::layout_version::{LATEST, OLDEST};
-use crate::port::{Cluster, Expect, Key, Record, Txn};
+use crate::port::{Cluster, Expect, Txn};
+use crate::record::{Key, Record};
 use crate::view::View;
 
 /// Fails with `Unsupported` where a program of a layout that this one does not know has written.

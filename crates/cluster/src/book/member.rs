@@ -7,8 +7,9 @@ use super::layout::refuse_other_layout;
 use super::unanswered::Unanswered;
 use crate::layout;
 use crate::layout_version::LATEST;
-use crate::port::{Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, Txn, Write};
+use crate::port::{Cluster, Expect, Outcome, Txn, Write};
 use crate::reach::{is_host, is_of_family, of_other_family};
+use crate::record::{HostRecord, Key, Record, Revision};
 use crate::view::View;
 
 /// Makes `name` the first member, or one more of a cluster that is there: a host that may write to

@@ -10,7 +10,8 @@ use model::{
 
 use super::RACES;
 use super::unanswered::Unanswered;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
+use crate::port::{Cluster, Expect, Outcome, Txn};
+use crate::record::{Key, Record};
 use crate::view::View;
 
 /// The first VNI: lower ones are often in use already.

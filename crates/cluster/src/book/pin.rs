@@ -15,7 +15,8 @@ use model::{
 use super::RACES;
 use super::kept_address::written_again;
 use super::unanswered::Unanswered;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn, is_refusal};
+use crate::port::{Cluster, Expect, Outcome, Txn, is_refusal};
+use crate::record::{Key, Record, Revision};
 use crate::view::View;
 
 /// What came of a request.

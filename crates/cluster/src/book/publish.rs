@@ -6,9 +6,8 @@ use std::net::IpAddr;
 use model::{Error, HostName, NetworkName, Result, SharedEndpoint};
 
 use super::RACES;
-use crate::port::{
-    AliveRecord, Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write, is_refusal,
-};
+use crate::port::{Cluster, Expect, LeaseId, Outcome, Txn, Write, is_refusal};
+use crate::record::{AliveRecord, Key, Record, Revision};
 use crate::view::View;
 
 /// Says that the daemon of a member is there, and what else `alive` has, as long as the lease is renewed; in which

@@ -13,10 +13,8 @@ use super::{
     pin, prune, remove_host, revoke_strays,
 };
 use crate::layout::{key, path, record, value};
-use crate::port::{
-    AliveRecord, Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, Txn,
-    WatchEnd, Write,
-};
+use crate::port::{Cluster, Expect, LeaseId, Listener, Outcome, Txn, WatchEnd, Write};
+use crate::record::{AliveRecord, Change, Key, Record, Revision};
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
@@ -360,7 +358,7 @@ fn a_clock_that_is_ahead_forgets_no_certificate() {
 fn a_server_that_etcd_has_not_is_forgotten() {
     let records = cluster();
     for name in ["a", "b", "c"] {
-        let server = crate::port::ServerRecord { voter: true };
+        let server = crate::record::ServerRecord { voter: true };
         records.write(&put(Key::Server(host(name)), Record::Server(server)));
     }
     // One that is there sees to its own.

@@ -5,7 +5,8 @@
 
 use model::{Error, HostName, PublicKey, Result};
 
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
+use crate::port::{Cluster, Expect, Outcome, Txn};
+use crate::record::{Key, Record};
 use crate::view::View;
 
 /// Says with which key a host is reached in a turn.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::etcd::Url;
-use crate::port::TokenId;
+use crate::record::TokenId;
 use crate::token::Secret;
 use crate::trust::PublicKey;
 

@@ -11,7 +11,8 @@ use super::http::Http;
 use super::wire::{Streamed, Watched, encoded};
 use super::{change, end_of};
 use crate::layout::ROOT;
-use crate::port::{Change, Listener, Revision, WatchEnd};
+use crate::port::{Listener, WatchEnd};
+use crate::record::{Change, Revision};
 
 /// A longer message is refused, in bytes: etcd splits what is longer than 1.5 MiB.
 const LONGEST: u64 = 16 << 20;

@@ -5,7 +5,7 @@ use super::*;
 /// Host b is not heard of, and its record is no record.
 fn damaged() -> Records {
     let records = cluster();
-    let server = crate::port::ServerRecord { voter: true };
+    let server = crate::record::ServerRecord { voter: true };
     records.write(&put(Key::Server(host("b")), Record::Server(server)));
     records.kept.borrow_mut().1.insert(path(&Key::Host(host("b"))), ("{".to_owned(), 99));
     records
