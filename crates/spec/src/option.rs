@@ -1,6 +1,6 @@
 //! One option of a network.
 
-use crate::{Driver, OPTIONS, Value};
+use crate::{Driver, Value};
 
 /// The front ends that read options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,26 +91,4 @@ impl NetworkOption {
     pub fn is_of(&self, driver: Driver) -> bool {
         self.of.contains(&driver)
     }
-}
-
-/// The options of a front end, in the order of the table.
-pub fn options(front: FrontEnd) -> impl Iterator<Item = &'static NetworkOption> {
-    OPTIONS.iter().copied().flatten().filter(move |option| !option.names(front).is_empty())
-}
-
-/// The option that a front end calls so.
-pub fn find(front: FrontEnd, name: &str) -> Option<&'static NetworkOption> {
-    options(front).find(|option| option.names(front).contains(&name))
-}
-
-/// The names of what only networks have that this host routes, in the order of the table.
-pub fn of_routed(front: FrontEnd) -> impl Iterator<Item = &'static str> {
-    let names = move |option: &'static NetworkOption| option.names(front).iter().copied();
-    options(front).filter(|option| option.is_of_routed).flat_map(names)
-}
-
-/// The names of what a driver does not have, in the order of the table.
-pub fn foreign(front: FrontEnd, driver: Driver) -> impl Iterator<Item = &'static str> {
-    let names = move |option: &'static NetworkOption| option.names(front).iter().copied();
-    options(front).filter(move |option| !option.is_of(driver)).flat_map(names)
 }

@@ -6,7 +6,7 @@ mod cni;
 mod lan;
 mod network;
 
-use crate::{Driver, NetworkOption};
+use crate::{Driver, FrontEnd, NetworkOption};
 
 /// Every option, in the order in which the manual and errors list them.
 pub static OPTIONS: &[&[NetworkOption]] =
@@ -21,6 +21,28 @@ const SIZED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Ta
 const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Neutron];
 const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Ovs];
 const PUBLISHING: &[Driver] = &[Bridge, Ptp, Neutron, Chain];
+
+/// The options of a front end, in the order of the table.
+pub fn options(front: FrontEnd) -> impl Iterator<Item = &'static NetworkOption> {
+    OPTIONS.iter().copied().flatten().filter(move |option| !option.names(front).is_empty())
+}
+
+/// The option that a front end calls so.
+pub fn find(front: FrontEnd, name: &str) -> Option<&'static NetworkOption> {
+    options(front).find(|option| option.names(front).contains(&name))
+}
+
+/// The names of what only networks have that this host routes, in the order of the table.
+pub fn of_routed(front: FrontEnd) -> impl Iterator<Item = &'static str> {
+    let names = move |option: &'static NetworkOption| option.names(front).iter().copied();
+    options(front).filter(|option| option.is_of_routed).flat_map(names)
+}
+
+/// The names of what a driver does not have, in the order of the table.
+pub fn foreign(front: FrontEnd, driver: Driver) -> impl Iterator<Item = &'static str> {
+    let names = move |option: &'static NetworkOption| option.names(front).iter().copied();
+    options(front).filter(move |option| !option.is_of(driver)).flat_map(names)
+}
 
 #[cfg(test)]
 mod tests {
