@@ -12,8 +12,8 @@ pub(crate) mod search;
 pub(crate) mod shared;
 
 use crate::Records;
-use crate::engine::service;
 use crate::port::{Host, Store};
+use crate::service::service;
 
 service! {
     /// Chooses what an attachment holds, and adds it to the transaction that takes it.

@@ -12,8 +12,8 @@ pub(crate) mod publish;
 mod remember;
 mod several;
 
-use crate::engine::service;
 use crate::port::{Driver, Host, Ipam, Store};
+use crate::service::service;
 use crate::{Addresses, Links, Records, Subnets};
 
 service! {

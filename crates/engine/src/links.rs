@@ -11,8 +11,8 @@ pub(crate) mod sandbox;
 pub(crate) mod sandbox_ports;
 mod serving;
 
-use crate::engine::service;
 use crate::port::{Driver, Host, Ipam, Store};
+use crate::service::service;
 use crate::{Addresses, Records};
 
 service! {

@@ -12,8 +12,8 @@ mod rename;
 pub(crate) mod sandbox;
 mod settings;
 
-use crate::engine::service;
 use crate::port::{Driver, Host, Ipam, Store};
+use crate::service::service;
 use crate::{Addresses, Attachments, Links, Records, Subnets};
 
 service! {

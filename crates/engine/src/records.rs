@@ -16,8 +16,8 @@ mod view;
 mod way;
 pub(crate) mod whose;
 
-use crate::engine::service;
 use crate::port::{Host, Store};
+use crate::service::service;
 
 service! {
     /// Reads records, and replaces one where it is unchanged.

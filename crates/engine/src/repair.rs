@@ -7,8 +7,8 @@ pub(crate) mod heal;
 mod strays;
 pub(crate) mod unlisted;
 
-use crate::engine::service;
 use crate::port::{Driver, Host, Ipam, Store};
+use crate::service::service;
 use crate::{Addresses, Attachments, Links, Networks, Records, Subnets};
 
 service! {

@@ -1,11 +1,11 @@
-//! The request of a front end.
+//! The request of a front end, and how it has a sandbox connected.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
     Attachment, AttachmentId, ContainerId, Dns, Handoff, HostName, IfName, InterfaceAddress, Ipam,
-    Labels, Layer, Network, OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
+    Labels, Layer, LinkLocal, Network, OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
 /// One layer of an attachment, as a front end wants it made, compared or removed.
@@ -80,6 +80,35 @@ impl Request {
             dns: self.dns.or(&self.network.dns),
             ..Attachment::new(self.id(), self.layer, runtime, since, phase)
         }
+    }
+}
+
+/// How a sandbox is to be on a network, where Spoke itself connects it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connecting {
+    /// The attachment with the greatest priority is the default gateway.
+    pub priority: i32,
+    /// Its names on the network besides the container's name.
+    pub names: Vec<HostName>,
+    /// Link-local addresses besides the allocated ones.
+    pub link_local: Vec<LinkLocal>,
+    /// Its resolver configuration. The network has the settings that are absent here.
+    pub dns: Dns,
+}
+
+impl Connecting {
+    /// Says what of it is the attachment's own.
+    pub(crate) fn say(&self, attachment: &mut Attachment) {
+        attachment.names.clone_from(&self.names);
+        attachment.link_local.clone_from(&self.link_local);
+        attachment.dns = self.dns.or(&attachment.dns);
+        attachment.runtime = Runtime::Spoke;
+    }
+}
+
+impl From<i32> for Connecting {
+    fn from(priority: i32) -> Self {
+        Self { priority, ..Self::default() }
     }
 }
 

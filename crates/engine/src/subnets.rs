@@ -19,9 +19,9 @@ use model::{
     SubnetId, Timestamp, Want,
 };
 
-use crate::engine::service;
 use crate::port::{Host, Ipam, Key, Prefix, Record, Store, Txn};
 use crate::records::book::{Read, unchanged};
+use crate::service::service;
 use crate::{Addresses, Links, Records};
 
 /// Which subnet a runtime wants.

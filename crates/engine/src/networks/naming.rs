@@ -3,43 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use model::{
-    Attachment, AttachmentId, ContainerId, Dns, HostName, LinkLocal, NetworkName, Phase, Result,
-    Runtime,
-};
+use model::{Attachment, AttachmentId, ContainerId, NetworkName, Phase, Result};
 
 use crate::Networks;
 use crate::networks::sandbox::gateway_network::is_gateway_endpoint;
 use crate::port::{Key, Near, Note, Prefix};
-
-/// How a sandbox is to be on a network, where Spoke itself connects it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Connecting {
-    /// The attachment with the greatest priority is the default gateway.
-    pub priority: i32,
-    /// Its names on the network besides the container's name.
-    pub names: Vec<HostName>,
-    /// Link-local addresses besides the allocated ones.
-    pub link_local: Vec<LinkLocal>,
-    /// Its resolver configuration. The network has the settings that are absent here.
-    pub dns: Dns,
-}
-
-impl Connecting {
-    /// Says what of it is the attachment's own.
-    pub(crate) fn say(&self, attachment: &mut Attachment) {
-        attachment.names.clone_from(&self.names);
-        attachment.link_local.clone_from(&self.link_local);
-        attachment.dns = self.dns.or(&attachment.dns);
-        attachment.runtime = Runtime::Spoke;
-    }
-}
-
-impl From<i32> for Connecting {
-    fn from(priority: i32) -> Self {
-        Self { priority, ..Self::default() }
-    }
-}
 
 impl Networks<'_> {
     /// Writes the hosts files and resolver configuration of every sandbox that Spoke itself
