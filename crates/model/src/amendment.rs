@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attachment, Bandwidth, Error, Fence, Layer, NetworkName, OwnerName, PortMap, Result, Runtime,
-    hosts_clash,
+    Attachment, Bandwidth, Error, Fence, Layer, NetworkName, OwnerName, PortMap, Quota, Result,
+    Runtime, hosts_clash,
 };
 
 /// What commands changed of a running container on one network. It belongs to the container's name:
@@ -60,6 +60,11 @@ impl fmt::Display for AmendmentPart {
 }
 
 impl Amendment {
+    /// The quota that it keeps, if any.
+    pub fn quota(&self) -> Option<Quota> {
+        self.bandwidth.as_ref().and_then(|limits| limits.quota)
+    }
+
     /// Nothing yet, of the container whose attachment this is.
     ///
     /// # Errors

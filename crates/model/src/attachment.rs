@@ -1,197 +1,16 @@
 //! One container's interface on one network: its identity, its record, its life.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AddressSpace, AliasId, Attached, Bandwidth, ContainerId, Dns, Family, Fence, Firewall, Gateway,
-    GatewayRole, HostName, IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind,
-    LinkLocal, Masquerade, NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space,
-    Sysctl, Tuning, Via, Vrf,
+    AliasId, Attached, AttachmentId, ContainerId, Dns, Family, Fence, Gateway, GatewayRole,
+    Handoff, HostName, IfName, InterfaceAddress, Ipam, Labels, Layer, Lease, Link, LinkKind,
+    LinkLocal, NetworkName, OwnerName, Process, Publish, Quota, Route, Runtime, Sysctl, Timestamp,
+    Tuning, Via, Wiring,
 };
-
-/// Seconds since the Unix epoch, for showing only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Timestamp(pub u64);
-
-/// The identity of an attachment. The names of everything that it has in the kernel derive from it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct AttachmentId {
-    /// The network.
-    pub network: NetworkName,
-    /// The container.
-    pub container: ContainerId,
-    /// The interface in the container.
-    pub ifname: IfName,
-}
-
-impl fmt::Display for AttachmentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "container {} ({}) on network {}", self.container, self.ifname, self.network)
-    }
-}
-
-/// Which part of an attachment a record describes. A chain of plugins has one record each, so
-/// that each can be added and removed by its own process; type `spoke` has one for all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Layer {
-    /// The interface, with everything that was asked for together with it.
-    Link,
-    /// Only addresses, where a third-party plugin makes the link.
-    Address,
-    /// Only published ports.
-    Publish,
-    /// Only packet filtering.
-    Firewall,
-    /// Only tuning.
-    Tuning,
-    /// Only limits of bandwidth.
-    Bandwidth,
-    /// Only membership in a VRF.
-    Vrf,
-    /// Only routing by source.
-    SourceRouting,
-}
-
-impl Layer {
-    /// Every layer, in the order in which they are undone: the others refer to the link.
-    pub const ALL: [Layer; 8] = [
-        Layer::SourceRouting,
-        Layer::Vrf,
-        Layer::Bandwidth,
-        Layer::Tuning,
-        Layer::Firewall,
-        Layer::Publish,
-        Layer::Link,
-        Layer::Address,
-    ];
-
-    /// A name of at most eight bytes, unique among layers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Layer::Link => "link",
-            Layer::Address => "address",
-            Layer::Publish => "publish",
-            Layer::Firewall => "firewall",
-            Layer::Tuning => "tuning",
-            Layer::Bandwidth => "rate",
-            Layer::Vrf => "vrf",
-            Layer::SourceRouting => "sbr",
-        }
-    }
-}
-
-/// What the dataplane makes for an attachment. Each part that is present is made on attach and
-/// undone on detach.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wiring {
-    /// The interface.
-    pub link: Option<Link>,
-    /// Source address translation of what it sends.
-    pub masquerade: Option<Masquerade>,
-    /// Its published ports.
-    pub publish: Option<Publish>,
-    /// Filtering of what it receives.
-    pub firewall: Option<Firewall>,
-    /// Tuning of its interface.
-    pub tuning: Option<Tuning>,
-    /// Limits of what it sends and receives.
-    #[serde(default)]
-    pub bandwidth: Option<Bandwidth>,
-    /// A routing table of its own.
-    #[serde(default)]
-    pub vrf: Option<Vrf>,
-    /// Routing by its addresses.
-    #[serde(default)]
-    pub source_routing: Option<SourceRouting>,
-    /// Whether Spoke answers queries for names at the network's gateways.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub names: bool,
-    /// Where its packets may go, by name and by address. What holds is what the network's record says: an
-    /// attachment's is that of its beginning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fence: Option<Fence>,
-    /// The same of this container alone, instead of its network's. Networks have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own_fence: Option<Fence>,
-    /// By what its packets leave this host, and by nothing else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub via: Option<Via>,
-    /// The tenant's address space of its network, which this host does not route.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address_space: Option<AddressSpace>,
-}
-
-impl Wiring {
-    /// Whether a third-party Docker plugin makes the link.
-    pub fn is_remote(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
-    }
-
-    /// Which clients reach it by a route. It has no effect where everything of it is reached in
-    /// that way ([`crate::LinkKind::is_direct`]).
-    pub fn passage(&self) -> &Passage {
-        let is_direct = |family: Family| self.is_direct(family);
-        match &self.firewall {
-            Some(firewall) if ![Family::V4, Family::V6].into_iter().all(is_direct) => {
-                &firewall.passage
-            }
-            Some(_) | None => &Passage::Unjudged,
-        }
-    }
-
-    /// Whether others may reach all of it by routes, by packets of this family
-    /// ([`crate::LinkKind::is_direct`]).
-    pub fn is_direct(&self, family: Family) -> bool {
-        self.link.as_ref().is_some_and(|link| link.kind.is_direct(family))
-    }
-
-    /// The families in which the host's own filter must let pass what comes by a route: all of it is
-    /// reached, or [`Passage`] judges which ports are.
-    pub fn let_by_route(&self) -> Vec<Family> {
-        let passage = self.passage();
-        let is_let = |it: &Family| self.is_direct(*it) || passage.is_everybodys(*it);
-        [Family::V4, Family::V6].into_iter().filter(is_let).collect()
-    }
-
-    /// The address space in which addresses must be unique that Spoke does not choose. This host
-    /// does not route a tenant's network or a cloud's, and another network may have the same subnet. The same
-    /// holds for a remote driver: Spoke does not know where its packets go, and libnetwork lets two
-    /// such networks have one subnet. A link of the kernel is routed by this host, whatever chose
-    /// the address.
-    pub fn space(&self, network: &NetworkName) -> Space {
-        match self.link.as_ref().map(|link| &link.kind) {
-            _ if self.address_space.is_some() => Space::of_networks(self.address_space.as_ref()),
-            Some(LinkKind::Neutron(_) | LinkKind::Remote(_)) => Space::Network(network.clone()),
-            _ => Space::Host,
-        }
-    }
-
-    /// Whether the maker of the link chooses the addresses too, and returns them when the link is
-    /// made.
-    pub fn chooses_addresses(&self) -> bool {
-        matches!(
-            self.link.as_ref().map(|link| &link.kind),
-            Some(LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_))
-        )
-    }
-}
-
-/// Which side completes an interface inside its sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Handoff {
-    /// We do: it is made in the sandbox, with its name, addresses and routes.
-    #[default]
-    Finish,
-    /// The runtime does: it is made in the host's namespace, and the runtime moves, names and
-    /// addresses it.
-    Caller,
-}
 
 /// A network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,51 +20,6 @@ pub struct Sandbox {
     /// Its inode in the kernel's namespace file system: another namespace at the same path has
     /// another one. Zero: its runtime named the path before the namespace was there.
     pub inode: u64,
-}
-
-/// Which front end an attachment came through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Runtime {
-    /// A CNI runtime that does not give its name.
-    Cni,
-    /// Podman.
-    Podman,
-    /// The reference plugins, before us.
-    Reference,
-    /// Our command line.
-    Spoke,
-    /// Docker Engine.
-    Docker,
-    /// Kurma's networking pod.
-    Kurma,
-}
-
-impl fmt::Display for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Runtime::Cni => "cni",
-            Runtime::Podman => "podman",
-            Runtime::Reference => "reference",
-            Runtime::Spoke => "spoke",
-            Runtime::Docker => "docker",
-            Runtime::Kurma => "kurma",
-        })
-    }
-}
-
-/// A process of this boot. The start time distinguishes it from a later one with the same id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
-    /// Its id. Bit 31 says that another PID namespace counts it; bits 22 to 30 are then that one's last bits.
-    pub pid: u32,
-    /// Clock ticks from boot to its start (`/proc/PID/stat`, field 22).
-    pub start: u64,
-}
-
-impl Process {
-    /// No process, as if of one that has ended: none has this id.
-    pub const NONE: Self = Self { pid: 0, start: 0 };
 }
 
 /// The phase of an attachment. The record exists before its first side effect and until after the
@@ -349,6 +123,45 @@ impl Attachment {
             }
             _ => false,
         }
+    }
+
+    /// What users call its network.
+    pub fn network(&self) -> &NetworkName {
+        self.title.as_ref().unwrap_or(&self.id.network)
+    }
+
+    /// What the container may reach by its network: its own rules, or else the network's, as they were when
+    /// it came.
+    pub fn fence(&self) -> Option<&Fence> {
+        self.wiring.own_fence.as_ref().or(self.wiring.fence.as_ref())
+    }
+
+    /// Its quota, where its record has one.
+    pub fn quota(&self) -> Option<Quota> {
+        self.wiring.bandwidth.as_ref().and_then(|limits| limits.quota)
+    }
+
+    /// Whether a way out leads through its container.
+    pub fn is_container_of(&self, via: &Via) -> bool {
+        let Via::Container(runtime, name) = via else { return false };
+        self.layer == Layer::Link
+            && self.runtime == *runtime
+            && self.known_as().any(|known| known == name)
+    }
+
+    /// What a way calls its container: the name that its runtime gives it, and its id; never an alias, which others
+    /// choose.
+    pub fn known_as(&self) -> impl Iterator<Item = &str> {
+        let own = self.owner.as_ref().and_then(|owner| owner.as_str().rsplit('/').next());
+        own.into_iter().chain([self.id.container.as_str()])
+    }
+
+    /// The same without its link, which a third party made.
+    #[must_use]
+    pub fn without_link(&self) -> Self {
+        let mut rest = self.clone();
+        rest.wiring.link = None;
+        rest
     }
 
     /// The container's name for the user: its lasting name, or else the id that its runtime gave

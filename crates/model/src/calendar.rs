@@ -1,4 +1,10 @@
-//! Days of the calendar, in UTC.
+//! The time of the day, and days of the calendar, in UTC.
+
+use serde::{Deserialize, Serialize};
+
+/// Seconds since the Unix epoch, for showing only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Timestamp(pub u64);
 
 /// Year, month and day of the `days`th day after 1970-01-01. Years are counted from March, so
 /// that the leap day is a year's last; an era of 400 years has 146,097 days.

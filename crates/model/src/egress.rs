@@ -1,20 +1,21 @@
 //! The fence of a network: where its containers may go, by name and by address.
 
-mod own;
+mod public;
 mod spelling;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::name::by_text;
-use crate::{Backend, Error, Family, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol};
-use crate::{Moment, Result, Wiring, moment, text};
+use crate::{Error, Family, Moment, NAME_DOMAIN, Protocol, Result, moment, text};
+
+pub use public::{behind_nat64, is_public, link_local};
 
 /// The word for a fence that lets nothing out.
 const NOTHING: &str = "none";
@@ -369,130 +370,48 @@ impl Fence {
     }
 }
 
+impl Fence {
+    /// The rules of one container as options say them, and in the option of this name whether they are strict.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Invalid`].
+    pub fn of_one(
+        rules: Option<&str>,
+        (key, strict): (&str, Option<&str>),
+    ) -> Result<Option<Self>> {
+        let strict = match strict {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => {
+                let shown = text::shown(other);
+                return Err(Error::invalid(format!("{key}={shown}: it is true or false")));
+            }
+        };
+        Self::strictly(rules.map(str::parse).transpose()?, (key, strict))
+    }
+
+    /// The rules of one container, which are strict where an option of this name says so.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Invalid`] where there are none.
+    pub fn strictly(rules: Option<Self>, (key, strict): (&str, bool)) -> Result<Option<Self>> {
+        match rules {
+            Some(rules) => Ok(Some(Self { strict, ..rules })),
+            None if strict => Err(Error::invalid(format!(
+                "{key} makes rules of the container's own strict: give it some, as egress, or make the \
+                 network strict"
+            ))),
+            None => Ok(None),
+        }
+    }
+}
+
 /// Whether a rule for `net` means the address. Those of a link are meant only where the rule names
 /// nothing else: behind 169.254.169.254 a cloud tells its hosts' secrets, and `0.0.0.0/0` does not ask for
 /// these.
 pub fn is_meant(net: IpNet, address: IpAddr) -> bool {
     let link = link_local(Family::of(&net));
     net.contains(&address) && (!link.contains(&address) || link.contains(&net))
-}
-
-/// Of a link (RFC 3927, RFC 4291).
-const LINK_LOCAL_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16);
-const LINK_LOCAL_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
-
-/// The addresses of a link, `169.254.0.0/16` and `fe80::/10`.
-pub fn link_local(family: Family) -> IpNet {
-    match family {
-        Family::V4 => LINK_LOCAL_V4.into(),
-        Family::V6 => LINK_LOCAL_V6.into(),
-    }
-}
-
-/// Whether an address can be that of a public name: not private, not of a link or of this host, no
-/// multicast, and not one that stands for such another one (RFC 6890, RFC 4291, RFC 6052, RFC 3056).
-pub fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => is_public_v6(v6),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let is_special = address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || a == 0
-        || a >= 224
-        // RFC 6598, RFC 6890 (IETF protocols), RFC 2544.
-        || (a == 100 && (64..128).contains(&b))
-        // RFC 7526 (6to4), and where Azure's hosts get their secrets.
-        || (a, b, c) == (192, 88, 99)
-        || address == Ipv4Addr::new(168, 63, 129, 16)
-        || (a, b, c) == (192, 0, 0)
-        || (a == 198 && (b == 18 || b == 19));
-    !is_special
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    if let Some(behind) = behind_nat64(IpAddr::V6(address)) {
-        return is_public(behind);
-    }
-    let [a, b, c, ..] = address.segments();
-    // 6to4 and Teredo carry addresses of IPv4. RFC 9637 (documentation), RFC 5180 (benchmarks), RFC 7343 (ORCHID).
-    let is_special = a == 0x2002
-        || (a, b) == (0x2001, 0)
-        || (a, b & 0xf000) == (0x3fff, 0)
-        || (a, b, c) == (0x2001, 2, 0)
-        || (a == 0x2001 && (0x10..0x30).contains(&b));
-    (a & 0xe000) == 0x2000 && !is_special
-}
-
-/// The address of IPv4 to which an address of NAT64's well-known prefix leads (RFC 6052).
-pub fn behind_nat64(address: IpAddr) -> Option<IpAddr> {
-    let IpAddr::V6(address) = address else { return None };
-    let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = address.segments() else { return None };
-    let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
-    Some(Ipv4Addr::new(a, b, c, d).into())
-}
-
-impl Wiring {
-    /// Refuses a fence where nothing could keep it: Spoke answers names and judges packets at the gateway
-    /// that a bridge of its own is.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Unsupported`], with what is in the way.
-    pub fn refuse_fence(&self, network: &NetworkName, ipam: &Ipam) -> Result<()> {
-        if self.fence.is_none() {
-            return Ok(());
-        }
-        let refused =
-            |why: &str| Err(Error::unsupported(format!("network {network}: egress {why}")));
-        let Some(bridge) = self.bridge() else {
-            return refused("needs a bridge, which is the network's gateway (driver bridge)");
-        };
-        if self.is_internal() {
-            return refused(
-                "says where an internal network's packets may go: leave out one of both",
-            );
-        }
-        if bridge.gateway == Gateway::None || self.address_space.is_some() {
-            return refused("needs a bridge that is the network's gateway");
-        }
-        if bridge.port.vlans != crate::Vlans::default() {
-            return refused("is not supported on a VLAN of a bridge");
-        }
-        if self.firewall.as_ref().is_none_or(|it| it.backend != Backend::Nftables)
-            || self.masquerade.as_ref().is_some_and(|it| it.backend != Backend::Nftables)
-        {
-            return refused("needs the nftables back end");
-        }
-        if self.name_servers(ipam).is_empty() {
-            return refused(
-                "needs a subnet of which Spoke knows the gateway, for the network's names",
-            );
-        }
-        Ok(())
-    }
-}
-
-impl crate::Network {
-    /// The same of a network that is made: its containers must not get another way out for the lack of one.
-    ///
-    /// # Errors
-    /// As [`Wiring::refuse_fence`].
-    pub fn refuse_fence(&self) -> Result<()> {
-        self.wiring.refuse_fence(&self.name, &self.ipam)?;
-        let bridge = self.wiring.bridge();
-        match bridge.filter(|_| self.wiring.fence.is_some()) {
-            Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
-                "network {}: egress needs a bridge that is the containers' default gateway",
-                self.name
-            ))),
-            Some(_) | None => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

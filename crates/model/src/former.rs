@@ -1,20 +1,9 @@
 //! What networks were called before commands renamed them.
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Network, NetworkName};
+use crate::{FormerName, Network, NetworkName};
 
 /// So many former names of a network are known; the oldest one goes.
 const MOST: usize = 16;
-
-/// A name that a network had before a command gave it another one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct FormerName {
-    /// The name.
-    pub name: NetworkName,
-    /// Of several networks that had the name, the one with the greatest number had it last. At least 1.
-    pub order: u32,
-}
 
 impl Network {
     /// Calls it so from now on. What it was called until now becomes its newest former name, with this number.

@@ -1,22 +1,19 @@
 //! Link kinds: how a container is connected.
 
 mod bridge;
-mod device;
 mod neutron;
 mod neutron_option;
 mod ovs;
 mod parent;
 mod remote;
-
-use std::fmt;
+mod tap;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Error, Family, IfName, Mac, NetworkName, Result};
+use crate::{Device, Error, Family, IfName, Mac, Mtu, NetworkName, Result};
 
 pub use bridge::{Absence, Bridge, BridgePort, Gateway, VlanId, VlanRange, VlanTag, Vlans};
-pub use device::{Device, DeviceAddress, DeviceChoice, PluginChain, Tap};
 pub use neutron::{
     AddressPair, Binding, Nesting, NeutronLink, Ownership, Plug, PortSpec, PortUser, ResourceId,
     ResourceName, ResourceRef, ScriptName, Vif,
@@ -24,29 +21,8 @@ pub use neutron::{
 pub use neutron_option::NEUTRON_PREFIX;
 pub use ovs::{Ovs, Tunnel};
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
-pub use remote::{ExternalInterface, RemoteLink};
-
-/// A device's maximum transmission unit in bytes, at least 68 (RFC 791 §3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Mtu(u32);
-
-impl Mtu {
-    /// The MTU, if the kernel would take it for a veth or bridge.
-    pub fn new(bytes: u32) -> Option<Self> {
-        (68..=65_535).contains(&bytes).then_some(Self(bytes))
-    }
-
-    /// In bytes.
-    pub fn bytes(self) -> u32 {
-        self.0
-    }
-}
-
-impl fmt::Display for Mtu {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+pub use remote::{ExternalInterface, PluginChain, RemoteLink};
+pub use tap::Tap;
 
 /// The interface that an attachment gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,16 +188,6 @@ pub fn bridge_name(network: &NetworkName) -> Result<IfName> {
         let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         format!("sp-{hex}").parse()
     })
-}
-
-impl crate::Attachment {
-    /// The same without its link, which a third party made.
-    #[must_use]
-    pub fn without_link(&self) -> Self {
-        let mut rest = self.clone();
-        rest.wiring.link = None;
-        rest
-    }
 }
 
 #[cfg(test)]

@@ -2,17 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::{Attachment, Dns, Gateway, IpNet, Ipam, NetworkName, Wiring, first_host};
-
-/// Below this domain stands `NAME.NETWORK` (RFC 6762 appendix G leaves such names to private use).
-pub const NAME_DOMAIN: &str = "spoke";
+use crate::{Attachment, Dns, Gateway, IpNet, Ipam, Wiring, first_host, name_domain};
 
 impl Wiring {
-    /// Whether the network has names: it asks for them, or has a fence, which they are a part of.
-    pub fn has_names(&self) -> bool {
-        self.names || self.fence.is_some()
-    }
-
     /// The addresses at which Spoke answers queries for names, with the lengths of their subnets. None
     /// where the network does not ask for it, or where no bridge of this host has its gateways.
     pub fn name_servers(&self, ipam: &Ipam) -> Vec<IpNet> {
@@ -24,11 +16,6 @@ impl Wiring {
 }
 
 impl Attachment {
-    /// What users call its network.
-    pub fn network(&self) -> &NetworkName {
-        self.title.as_ref().unwrap_or(&self.id.network)
-    }
-
     /// What its container resolves names with: what was said for it, or Spoke at the network's
     /// gateways, which itself asks those that were said.
     pub fn resolves_with(&self) -> Dns {
@@ -41,11 +28,6 @@ impl Attachment {
         dns.search.insert(0, name_domain(self.network()));
         dns
     }
-}
-
-/// The domain in which the names of a network stand.
-pub fn name_domain(network: &NetworkName) -> String {
-    format!("{}.{NAME_DOMAIN}", network.as_str().to_ascii_lowercase())
 }
 
 /// The gateways from which a network's addresses are leased. A bridge is the first host of a subnet that
@@ -66,8 +48,8 @@ fn gateways(ipam: &Ipam) -> Vec<IpNet> {
 mod tests {
     use super::*;
     use crate::{
-        AttachmentId, Bridge, BridgePort, Layer, Link, LinkKind, Order, Phase, Pool, PoolId, Range,
-        Runtime, Space, Timestamp,
+        AttachmentId, Bridge, BridgePort, Layer, Link, LinkKind, NetworkName, Order, Phase, Pool,
+        PoolId, Range, Runtime, Space, Timestamp,
     };
 
     fn attachment(names: bool, gateway: Gateway) -> Attachment {

@@ -7,7 +7,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::as_text;
-use crate::{Dns, Error, IpNet, Result, text};
+use crate::{Dns, Error, IpNet, NetworkName, Result, text};
+
+/// Below this domain stands `NAME.NETWORK` (RFC 6762 appendix G leaves such names to private use).
+pub const NAME_DOMAIN: &str = "spoke";
 
 /// The longest name of a host, in bytes (RFC 1035 §2.3.4, as text).
 const LONGEST_NAME: usize = 253;
@@ -200,6 +203,11 @@ impl fmt::Display for LinkLocal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// The domain in which the names of a network stand.
+pub fn name_domain(network: &NetworkName) -> String {
+    format!("{}.{NAME_DOMAIN}", network.as_str().to_ascii_lowercase())
 }
 
 #[cfg(test)]

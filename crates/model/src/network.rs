@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Dns, EngineId, FormerName, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName,
-    Process, Route, Runtime, Settings, Space, Timestamp, Wiring,
+    AliasId, Dns, EngineId, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName, Process, Route,
+    Runtime, Settings, Space, Timestamp, Wiring,
 };
 
 /// A network: the template from which its attachments are made.
@@ -116,6 +116,15 @@ impl Network {
         made.name = name;
         made
     }
+}
+
+/// A name that a network had before a command gave it another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FormerName {
+    /// The name.
+    pub name: NetworkName,
+    /// Of several networks that had the name, the one with the greatest number had it last. At least 1.
+    pub order: u32,
 }
 
 /// How far a network is made. Only a network with a third-party plugin is ever half made.

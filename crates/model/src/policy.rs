@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Family, IfName, Mac, Mtu, Quota, Wiring, ZoneName};
+use crate::{Family, IfName, Mac, Mtu, Quota, ZoneName};
 
 /// Which of the kernel's packet filters holds the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,13 +117,6 @@ pub struct Firewall {
     /// Which clients reach it by a route (nftables only).
     #[serde(default, skip_serializing_if = "Passage::is_unjudged")]
     pub passage: Passage,
-}
-
-impl Wiring {
-    /// Whether its network is internal: nothing passes between it and anything else.
-    pub fn is_internal(&self) -> bool {
-        self.firewall.as_ref().is_some_and(|it| it.egress == EgressPolicy::Internal)
-    }
 }
 
 impl Firewall {

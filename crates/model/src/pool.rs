@@ -1,5 +1,6 @@
 //! Sources of addresses, and their holders.
 
+mod range;
 mod remote;
 mod source;
 mod space;
@@ -7,18 +8,18 @@ mod usable;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::address::next_address;
 use crate::{
-    AttachmentId, Dhcp, EngineId, Error, Layer, NetworkName, OwnerName, PluginName, Result,
-    Runtime, Timestamp,
+    AttachmentId, EngineId, Error, Layer, NetworkName, OwnerName, Result, Runtime, Timestamp,
 };
 
+pub use range::Range;
 pub use remote::{GivenPool, RemoteIpam, RemotePool};
+pub use source::{ForeignIpam, Ipam};
 pub use space::{AddressSpace, Space};
 
 /// A pool's name in the store: its network, and its place among the network's pools.
@@ -28,19 +29,6 @@ pub struct PoolId {
     pub network: NetworkName,
     /// 0 for the network's first pool.
     pub index: u8,
-}
-
-/// Consecutive addresses of one subnet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Range {
-    /// Gives the prefix length of every address leased from the range.
-    pub subnet: IpNet,
-    /// The first address that may be leased.
-    pub first: IpAddr,
-    /// The last address that may be leased.
-    pub last: IpAddr,
-    /// The gateway: never leased to a container, and part of the result of leases from the range.
-    pub gateway: Option<IpAddr>,
 }
 
 /// In which order a pool's free addresses are allocated.
@@ -204,117 +192,6 @@ impl Reservation {
     }
 }
 
-/// The source of a network's addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ipam {
-    /// None: a network without addresses.
-    None,
-    /// The store.
-    Book {
-        /// An address from each.
-        pools: Vec<Pool>,
-    },
-    /// The store, and beside it the directory in which the reference plugin `host-local` keeps one
-    /// file per address, so that either can follow the other.
-    HostLocal {
-        /// An address from each.
-        pools: Vec<Pool>,
-        /// The directory of this network, for example `/var/lib/cni/networks/podman`.
-        directory: PathBuf,
-    },
-    /// The configuration names the addresses (the reference plugin `static`).
-    Fixed {
-        /// Each with its subnet's prefix length and gateway.
-        leases: Vec<Lease>,
-    },
-    /// Another program.
-    Foreign(ForeignIpam),
-    /// A server on the link's segment.
-    Dhcp(Dhcp),
-    /// A third-party Docker IPAM plugin.
-    Remote(RemoteIpam),
-    /// The runtime itself, which requested each of them from us before and releases it by itself
-    /// (libnetwork with us as its IPAM driver).
-    Requested {
-        /// Each with its subnet's prefix length and gateway.
-        leases: Vec<Lease>,
-    },
-}
-
-/// A third-party IPAM plugin, executed as the CNI specification says (CNI 1.1.0 §4).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForeignIpam {
-    /// The executable's base name.
-    pub plugin: PluginName,
-    /// The directories of the executable, in order.
-    pub path: Vec<PathBuf>,
-    /// Its standard input: the complete network configuration. Spoke does not read it.
-    pub config: String,
-    /// `CNI_ARGS` as the runtime gave it.
-    pub args: String,
-    /// Whether the plugin may be called for its own network namespace (`CNI_NETNS_OVERRIDE`).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub own_namespace: bool,
-}
-
-impl Range {
-    /// A range whose ends lie in `subnet`, in order.
-    pub fn new(
-        subnet: IpNet,
-        first: IpAddr,
-        last: IpAddr,
-        gateway: Option<IpAddr>,
-    ) -> Result<Self> {
-        for end in [first, last] {
-            if !subnet.contains(&end) {
-                return Err(Error::invalid(format!("address {end} is not in network {subnet}")));
-            }
-        }
-        if first > last {
-            return Err(Error::invalid(format!("range start {first} is after range end {last}")));
-        }
-        Ok(Self { subnet, first, last, gateway })
-    }
-
-    /// The hosts of `subnet`, only those in `part` where one is given.
-    pub fn of_hosts(subnet: IpNet, part: Option<IpNet>, gateway: Option<IpAddr>) -> Result<Self> {
-        let (first, last) = crate::hosts_of(&subnet);
-        let (first, last) = match part {
-            None => (first, last),
-            Some(part) if subnet.contains(&part) => {
-                (part.network().max(first), part.broadcast().min(last))
-            }
-            Some(part) => {
-                return Err(Error::invalid(format!("IP range {part} is not in subnet {subnet}")));
-            }
-        };
-        Self::new(subnet, first, last, gateway)
-    }
-
-    /// The part of the range inside `part`, if there is one.
-    pub fn clipped(&self, part: &IpNet) -> Option<Self> {
-        let (first, last) = (self.first.max(part.network()), self.last.min(part.broadcast()));
-        let is_of_one_family = self.first.is_ipv4() == part.network().is_ipv4();
-        (is_of_one_family && first <= last).then(|| Self { first, last, ..self.clone() })
-    }
-
-    /// Whether `address` may be leased from this range (its gateway aside).
-    pub fn contains(&self, address: IpAddr) -> bool {
-        self.first.is_ipv4() == address.is_ipv4() && self.first <= address && address <= self.last
-    }
-
-    /// Whether the two ranges share an address.
-    pub fn overlaps(&self, other: &Range) -> bool {
-        self.contains(other.first) || self.contains(other.last) || other.contains(self.first)
-    }
-
-    /// How many addresses the range has, its gateway included; saturates.
-    pub fn size(&self) -> u128 {
-        (bits(self.last) - bits(self.first)).saturating_add(1)
-    }
-}
-
 impl Pool {
     /// Its ranges as the reference plugins write them: the first and the last address of each.
     pub fn shown(&self) -> String {
@@ -402,13 +279,6 @@ impl fmt::Display for SubnetId {
             Some(part) => write!(f, "{} ({part})", self.net),
             None => self.net.fmt(f),
         }
-    }
-}
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u128::from(u32::from(v4)),
-        IpAddr::V6(v6) => u128::from(v6),
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Amendment, Attachment, Error, LinkKind, Result, Timestamp, date};
+use crate::{Error, Result, Timestamp, date};
 
 /// Seconds of a day.
 const DAY: u64 = 24 * 60 * 60;
@@ -108,41 +108,6 @@ impl Usage {
     pub fn is_of(&self, period: Period, now: Timestamp) -> bool {
         let start = period.start(now).0;
         self.period == period && self.since.0 >= start && self.since.0 - start <= AHEAD
-    }
-}
-
-impl Amendment {
-    /// The quota that it keeps, if any.
-    pub fn quota(&self) -> Option<Quota> {
-        self.bandwidth.as_ref().and_then(|limits| limits.quota)
-    }
-}
-
-impl Attachment {
-    /// Its quota, where its record has one.
-    pub fn quota(&self) -> Option<Quota> {
-        self.wiring.bandwidth.as_ref().and_then(|limits| limits.quota)
-    }
-
-    /// Refuses a quota where the host does not see every packet of the container, or another program made the link.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Unsupported`], with what is in the way.
-    pub fn refuse_quota(&self) -> Result<()> {
-        match self.wiring.link.as_ref().map(|link| &link.kind) {
-            Some(LinkKind::Bridge(_) | LinkKind::Ptp(_)) => Ok(()),
-            Some(kind) => Err(Error::unsupported(format!(
-                "{}: a quota needs a network of bridge or ptp: what a container of {} sends passes this host's \
-                 packet filter by; set a rate, or connect it to another network",
-                self.id,
-                kind.traits().name
-            ))),
-            None => Err(Error::unsupported(format!(
-                "{}: a quota needs a link that Spoke makes, and another plugin limits this one: set a rate by \
-                 spoke limit, start it again, and set the quota then",
-                self.id
-            ))),
-        }
     }
 }
 

@@ -8,10 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::by_text;
-use crate::{
-    Attachment, Backend, Error, Family, Gateway, IfName, Layer, NetworkName, Result, Runtime,
-    Vlans, Wiring, text,
-};
+use crate::{Error, Family, IfName, Result, Runtime, text};
 
 /// How a container is written, before its runtime and name.
 const CONTAINER: &str = "container:";
@@ -68,25 +65,6 @@ impl Via {
     /// What a way is, for a message.
     pub const FORM: &str = "a device (wg0), a gateway's address (192.168.1.2, or one of each family between \
                             commas), or a container (container:docker/gluetun)";
-}
-
-impl Via {
-    /// Whether this is the container of an attachment.
-    pub fn is_container(&self, attachment: &Attachment) -> bool {
-        let Via::Container(runtime, name) = self else { return false };
-        attachment.layer == Layer::Link
-            && attachment.runtime == *runtime
-            && attachment.known_as().any(|known| known == name)
-    }
-}
-
-impl Attachment {
-    /// What a way calls its container: the name that its runtime gives it, and its id; never an alias, which others
-    /// choose.
-    pub fn known_as(&self) -> impl Iterator<Item = &str> {
-        let own = self.owner.as_ref().and_then(|owner| owner.as_str().rsplit('/').next());
-        own.into_iter().chain([self.id.container.as_str()])
-    }
 }
 
 impl FromStr for Via {
@@ -154,70 +132,6 @@ impl fmt::Display for Via {
 }
 
 by_text!(Via);
-
-impl Wiring {
-    /// Refuses a way out for links whose packets it would not hold.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Unsupported`] where this host does not route all packets of the network, or not with
-    /// nftables.
-    pub fn refuse_via(&self, network: &NetworkName) -> Result<()> {
-        if self.via.is_none() {
-            return Ok(());
-        }
-        let refused = |why: &str| Err(Error::unsupported(format!("network {network}: via {why}")));
-        let Some(bridge) = self.bridge() else {
-            return refused("needs a bridge, which is the network's gateway (driver bridge)");
-        };
-        if self.is_internal() {
-            return refused("is no use for an internal network: leave out one of both");
-        }
-        if bridge.gateway == Gateway::None || self.address_space.is_some() {
-            return refused("needs a bridge that is the network's gateway");
-        }
-        if bridge.port.vlans != Vlans::default() {
-            return refused("is not supported on a VLAN of a bridge");
-        }
-        let is_other = |backend: Backend| backend != Backend::Nftables;
-        if self.firewall.as_ref().is_none_or(|it| is_other(it.backend))
-            || self.masquerade.as_ref().is_some_and(|it| is_other(it.backend))
-        {
-            return refused("needs the nftables back end");
-        }
-        if self.via.as_ref().is_some_and(|via| *via == Via::Device(bridge.name.clone())) {
-            return refused("names the network's own bridge");
-        }
-        Ok(())
-    }
-}
-
-impl crate::Network {
-    /// The same of a network that is made: its containers must not get another way out for the lack of one.
-    ///
-    /// # Errors
-    /// As [`Wiring::refuse_via`].
-    pub fn refuse_via(&self) -> Result<()> {
-        self.wiring.refuse_via(self.called())?;
-        if let Some(Via::Container(Runtime::Docker, id)) = &self.wiring.via
-            && id.len() == 64
-            && id.bytes().all(|it| it.is_ascii_hexdigit())
-        {
-            return Err(Error::unsupported(format!(
-                "network {}: via container:docker/{id}: a container of Docker is known by its name here, \
-                 and not by its id; say container:docker/NAME",
-                self.called()
-            )));
-        }
-        let bridge = self.wiring.bridge();
-        match bridge.filter(|_| self.wiring.via.is_some()) {
-            Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
-                "network {}: via needs a bridge that is the containers' default gateway",
-                self.called()
-            ))),
-            Some(_) | None => Ok(()),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

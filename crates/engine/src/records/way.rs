@@ -13,7 +13,7 @@ impl Records<'_> {
     pub(crate) fn refuse_own_container(&self, network: &Network) -> Result<()> {
         let Some(via) = &network.wiring.via else { return Ok(()) };
         let mut places = self.attachments()?;
-        places.retain(|attachment| via.is_container(attachment));
+        places.retain(|attachment| attachment.is_container_of(via));
         let is_on = |place: &Attachment| place.id.network == network.name;
         if !places.iter().any(is_on) || places.iter().any(|it| !is_on(it) && forwards(it)) {
             return Ok(());

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{Engines, Placement, SharedRules, Transport, Vni, lenient};
-use crate::{Error, IpNet, Mtu, NetworkName, Result, Timestamp, next_address};
+use super::{Engines, Placement, SharedRules, Transport, lenient};
+use crate::{Error, IpNet, Mtu, NetworkName, Result, Timestamp, Vni, next_address};
 
 /// A network of many hosts, as it is declared for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Tap;
-use crate::{Error, Family, IfName, Result, Wiring};
+use crate::{Error, Family, IfName, Result};
 
 /// A bridge in the host's namespace, made when its first container comes and removed with its
 /// network.
@@ -100,13 +100,6 @@ impl Absence {
     /// Whether it is in none.
     pub fn is_nowhere(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-impl Wiring {
-    /// The bridge that the container is on, where its link is of that kind.
-    pub fn bridge(&self) -> Option<&Bridge> {
-        self.link.as_ref().and_then(|link| link.kind.bridge())
     }
 }
 

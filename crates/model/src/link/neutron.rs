@@ -6,9 +6,9 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceAddress, IpvlanMode, MacvlanMode, VlanId};
+use super::{IpvlanMode, MacvlanMode, VlanId};
 use crate::name::as_text;
-use crate::{Error, IfName, Mac, Result};
+use crate::{DeviceAddress, Error, IfName, Mac, Result};
 
 /// A cloud's id of one of its resources: a UUID, mostly.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,4 +1,6 @@
-//! Networks of third-party Docker network plugins.
+//! Links that third-party plugins make: Docker network plugins, and chains of CNI plugins.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,4 +31,13 @@ pub struct ExternalInterface {
     /// The prefix of its name in the sandbox, before the lowest free number (libnetwork's
     /// `DstPrefix`). Without one, exactly [`crate::Link::name`], or else the attachment's name.
     pub prefix: Option<IfName>,
+}
+
+/// Third-party CNI plugins that make the whole attachment, executed in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginChain {
+    /// The network configuration list. Only the crate that executes it reads it.
+    pub config: String,
+    /// The directories of the executables, in order.
+    pub path: Vec<PathBuf>,
 }

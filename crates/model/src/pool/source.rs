@@ -1,6 +1,65 @@
-//! Properties of an address source.
+//! Sources of addresses.
 
-use crate::{Family, Ipam, Lease, Pool, RemoteIpam};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Lease, Pool, RemoteIpam};
+use crate::{Dhcp, Family, PluginName};
+
+/// The source of a network's addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ipam {
+    /// None: a network without addresses.
+    None,
+    /// The store.
+    Book {
+        /// An address from each.
+        pools: Vec<Pool>,
+    },
+    /// The store, and beside it the directory in which the reference plugin `host-local` keeps one
+    /// file per address, so that either can follow the other.
+    HostLocal {
+        /// An address from each.
+        pools: Vec<Pool>,
+        /// The directory of this network, for example `/var/lib/cni/networks/podman`.
+        directory: PathBuf,
+    },
+    /// The configuration names the addresses (the reference plugin `static`).
+    Fixed {
+        /// Each with its subnet's prefix length and gateway.
+        leases: Vec<Lease>,
+    },
+    /// Another program.
+    Foreign(ForeignIpam),
+    /// A server on the link's segment.
+    Dhcp(Dhcp),
+    /// A third-party Docker IPAM plugin.
+    Remote(RemoteIpam),
+    /// The runtime itself, which requested each of them from us before and releases it by itself
+    /// (libnetwork with us as its IPAM driver).
+    Requested {
+        /// Each with its subnet's prefix length and gateway.
+        leases: Vec<Lease>,
+    },
+}
+
+/// A third-party IPAM plugin, executed as the CNI specification says (CNI 1.1.0 §4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignIpam {
+    /// The executable's base name.
+    pub plugin: PluginName,
+    /// The directories of the executable, in order.
+    pub path: Vec<PathBuf>,
+    /// Its standard input: the complete network configuration. Spoke does not read it.
+    pub config: String,
+    /// `CNI_ARGS` as the runtime gave it.
+    pub args: String,
+    /// Whether the plugin may be called for its own network namespace (`CNI_NETNS_OVERRIDE`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_namespace: bool,
+}
 
 impl Ipam {
     /// The pools of the store that it leases from.

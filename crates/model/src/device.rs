@@ -1,4 +1,4 @@
-//! Links that are devices of the host, of programs, or of third-party plugins.
+//! Devices of the host that containers get.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -57,27 +57,3 @@ impl FromStr for DeviceAddress {
 }
 
 as_text!(DeviceAddress);
-
-/// A device whose packets a program in the container sends and receives.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tap {
-    /// Whether it has several queues.
-    pub multi_queue: bool,
-    /// Which user may open it, besides root.
-    pub owner: Option<u32>,
-    /// Which group may open it.
-    pub group: Option<u32>,
-    /// The SELinux context of the process that makes it, and so of the device.
-    pub selinux_context: Option<String>,
-    /// A bridge in the container that it becomes a port of.
-    pub bridge: Option<IfName>,
-}
-
-/// Third-party CNI plugins that make the whole attachment, executed in order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PluginChain {
-    /// The network configuration list. Only the crate that executes it reads it.
-    pub config: String,
-    /// The directories of the executables, in order.
-    pub path: Vec<PathBuf>,
-}
