@@ -7,7 +7,10 @@ use std::path::Path;
 use crate::Result;
 
 /// How many modules of a crate stand in circles. These numbers only fall: a crate that is not listed has none.
-const CIRCLES: [(&str, usize); 1] = [("linux", 3)];
+const CIRCLES: [(&str, usize); 2] = [("linux", 3), ("model", 4)];
+
+/// The files that are a crate's root.
+const ROOTS: [&str; 2] = ["lib", "main"];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
@@ -42,11 +45,21 @@ fn judge(name: &str, circling: &BTreeSet<String>, known: usize) -> Option<String
 fn graph(source: &Path) -> Result<Graph> {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     gather(source, source, &mut texts)?;
+    let roots = ROOTS.iter().filter_map(|root| texts.remove(*root)).collect::<Vec<_>>();
+    Ok(graph_of(&texts, &roots.join("\n")))
+}
+
+/// A name that the root exports out of a module counts as the module's.
+fn graph_of(texts: &BTreeMap<String, String>, root: &str) -> Graph {
+    let exported = exported(root);
+    let home = |name: String| match texts.contains_key(&name) {
+        true => Some(name),
+        false => exported.get(&name).filter(|module| texts.contains_key(*module)).cloned(),
+    };
     let named = texts.iter().map(|(module, text)| {
-        let named = named(text).filter(|name| texts.contains_key(name) && name != module).collect();
-        (module.clone(), named)
+        (module.clone(), named(text).filter_map(home).filter(|name| name != module).collect())
     });
-    Ok(named.collect())
+    named.collect()
 }
 
 /// The text of each module with the modules in it.
@@ -61,14 +74,10 @@ fn gather(source: &Path, folder: &Path, texts: &mut BTreeMap<String, String>) ->
             let text = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
             let module = name.split(['/', '.']).next().unwrap_or_default().to_owned();
             let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-            if !matches!(module.as_str(), "lib" | "main") {
-                // In a file at the top, `super` is the crate.
-                let product = match name.contains('/') {
-                    true => product.to_owned(),
-                    false => product.replace("super::", "crate::"),
-                };
-                texts.entry(module).or_default().push_str(&product);
-            }
+            // In a file at the top, `super` is the crate; in a folder's, `super::super`.
+            let upwards = "super::".repeat(name.split('/').count());
+            let product = product.replace(&upwards, "crate::");
+            texts.entry(module).or_default().push_str(&product);
         }
     }
     Ok(())
@@ -76,10 +85,35 @@ fn gather(source: &Path, folder: &Path, texts: &mut BTreeMap<String, String>) ->
 
 /// The first names behind `crate::`: one, or those between braces.
 fn named(text: &str) -> impl Iterator<Item = String> {
-    let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
-    let code = code.collect::<Vec<_>>().join("\n");
+    let code = without_comments(text);
     let named: Vec<String> = code.split("crate::").skip(1).flat_map(first_names).collect();
     named.into_iter()
+}
+
+fn without_comments(text: &str) -> String {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
+    code.collect::<Vec<_>>().join("\n")
+}
+
+/// What the `use` lines of a crate's root bring into it, each with its module.
+fn exported(root: &str) -> BTreeMap<String, String> {
+    let code = without_comments(root);
+    let trees = code.split(';').filter_map(|item| {
+        let (visibility, tree) = item.trim_start().split_once("use ")?;
+        let is_use = visibility.is_empty() || visibility.trim_end().ends_with(['b', ')', ']']);
+        is_use.then(|| tree.trim_start_matches("self::").trim_start_matches("crate::"))
+    });
+    let mut exported = BTreeMap::new();
+    for tree in trees {
+        let Some(module) = first_names(tree).into_iter().next() else { continue };
+        let leaves = tree.split(|c: char| matches!(c, '{' | '}' | ',') || c.is_whitespace());
+        for name in
+            leaves.filter_map(|leaf| leaf.rsplit("::").next()).filter(|name| !name.is_empty())
+        {
+            exported.insert(name.to_owned(), module.clone());
+        }
+    }
+    exported
 }
 
 fn first_names(rest: &str) -> Vec<String> {
@@ -134,6 +168,20 @@ mod tests {
     fn names_are_read_out_of_nested_lists() {
         let text = "use crate::{a::{b, c}, d};\nlet e = crate::f::g();\n// crate::h\nuse crate::i;";
         assert_eq!(named(text).collect::<Vec<_>>(), ["a", "d", "f", "i"]);
+    }
+
+    #[test]
+    fn what_the_root_exports_counts_as_its_module() {
+        let root = "//! It. Names use crate::z;\nmod a;\npub use a::b::{C, D as E};\npub(crate) use d::F;\n\
+            /// What.\npub use self::d::{\n    G,\n};\nuse std::io::H;\nstruct I;";
+        let texts = [("a", "crate::{F, I}"), ("d", "crate::E"), ("e", "crate::{H, G::new}")];
+        let texts = texts.map(|(module, text)| (module.to_owned(), text.to_owned()));
+        let graph = graph_of(&BTreeMap::from(texts), root);
+        let edges = graph.iter().map(|(from, to)| (from.as_str(), to.iter().cloned().collect()));
+        let edges: Vec<(&str, Vec<String>)> = edges.collect();
+        let [a, d] = ["a", "d"].map(|module| vec![module.to_owned()]);
+        assert_eq!(edges, [("a", d.clone()), ("d", a), ("e", d)]);
+        assert_eq!(circling(&graph).len(), 2);
     }
 
     #[test]
