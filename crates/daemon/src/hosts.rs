@@ -40,7 +40,7 @@ mod named_addresses;
 mod near;
 mod older;
 mod overlay;
-mod own;
+mod own_etcd;
 mod pin;
 mod pins;
 mod remove;

@@ -45,9 +45,9 @@ pub enum Variant {
     Legacy,
 }
 
-/// One of the things that this back end does for an attachment.
+/// A part of an attachment's wiring that this back end can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum WiringPart {
     /// Source address translation.
     Masquerade,
     /// Published ports.
@@ -120,7 +120,7 @@ impl Iptables {
     pub fn remove_parts(
         &self,
         id: &AttachmentId,
-        parts: &[Part],
+        parts: &[WiringPart],
         addresses: &[InterfaceAddress],
     ) -> Result<()> {
         if parts.is_empty() {
@@ -260,12 +260,12 @@ impl Iptables {
 }
 
 /// The parts of the attachment's wiring that are iptables' business.
-pub fn parts_of(attachment: &Attachment) -> Vec<Part> {
+pub fn parts_of(attachment: &Attachment) -> Vec<WiringPart> {
     let wiring = &attachment.wiring;
     let backends = [
-        (Part::Masquerade, wiring.masquerade.as_ref().map(|part| part.backend)),
-        (Part::Publish, wiring.publish.as_ref().map(|part| part.backend)),
-        (Part::Firewall, wiring.firewall.as_ref().map(|part| part.backend)),
+        (WiringPart::Masquerade, wiring.masquerade.as_ref().map(|part| part.backend)),
+        (WiringPart::Publish, wiring.publish.as_ref().map(|part| part.backend)),
+        (WiringPart::Firewall, wiring.firewall.as_ref().map(|part| part.backend)),
     ];
     let ours = backends.into_iter().filter(|(_, backend)| *backend == Some(Backend::Iptables));
     ours.map(|(part, _)| part).collect()

@@ -1,5 +1,6 @@
 //! The fence of a network: where its containers may go, by name and by address.
 
+mod domain_name;
 mod public;
 mod spelling;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::by_text;
 use crate::{Error, Family, Moment, NAME_DOMAIN, Protocol, Result, moment, text};
 
+pub use domain_name::DomainName;
 pub use public::{behind_nat64, is_public, link_local};
 
 /// The word for a fence that lets nothing out.
@@ -23,10 +25,6 @@ const NOTHING: &str = "none";
 const MOST: usize = 256;
 /// More ports of one name would be too many elements for each of its addresses.
 const MOST_PORTS: u16 = 64;
-/// Of a name in DNS, in bytes (RFC 1035 §3.1), and of one label.
-const LONGEST: usize = 253;
-const LONGEST_LABEL: usize = 63;
-
 /// Where the containers of a network may go. What no rule allows is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
@@ -74,52 +72,6 @@ pub struct Service {
     pub first: u16,
     /// The last port.
     pub last: u16,
-}
-
-/// A name in DNS, in small letters and without a dot at its end: letters, digits, `-` and `_`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DomainName(String);
-
-impl DomainName {
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether this is a name below `domain`.
-    pub fn is_below(&self, domain: &Self) -> bool {
-        let before = self.0.strip_suffix(domain.as_str());
-        before.is_some_and(|before| before.len() > 1 && before.ends_with('.'))
-    }
-}
-
-impl FromStr for DomainName {
-    type Err = Error;
-
-    fn from_str(given: &str) -> Result<Self> {
-        let lower = given.to_ascii_lowercase();
-        let name = lower.strip_suffix('.').unwrap_or(&lower);
-        let is_label = |label: &str| {
-            let is_allowed = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
-            (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(is_allowed)
-        };
-        let is_number = |label: &str| label.bytes().all(|it| it.is_ascii_digit());
-        let is_name = name.len() <= LONGEST && name.split('.').all(is_label);
-        if is_name && !name.rsplit('.').next().is_some_and(is_number) {
-            return Ok(Self(name.to_owned()));
-        }
-        let shown = text::shown(given);
-        Err(Error::invalid(format!(
-            "'{shown}' is no name of letters, digits, - and _ between dots (others are written as \
-             xn--…)"
-        )))
-    }
-}
-
-impl fmt::Display for DomainName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 impl Service {

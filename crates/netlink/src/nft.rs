@@ -5,6 +5,7 @@
 //! comments included.
 
 mod abi;
+mod comment;
 mod counter;
 mod data;
 mod expiring;
@@ -17,12 +18,14 @@ mod object;
 mod quota;
 mod step;
 mod transaction;
+mod tuple;
 mod typeof_key;
 mod verify;
 mod whole;
 
+pub use comment::Comment;
 pub use counter::{Count, counter_users, counters, users_of_counters};
-pub use data::{Comment, Element, Field, Lookup, ObjectKind, Set, Tuple};
+pub use data::{Element, Field, Lookup, ObjectKind, Set};
 pub use expiring::{Between, Expiring, between, expiring};
 pub use expression::{Answer, Conntrack, Expression, Meta, Original, Register, Verdict};
 pub use interval::{Interval, intervals};
@@ -37,6 +40,7 @@ pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use quota::{QuotaState, quota, quota_matches, quotas};
 pub use step::{Datum, Decision, Header, Register32, Step};
 pub use transaction::{RulePosition, Transaction, remove_table};
+pub use tuple::Tuple;
 pub use verify::verify;
 pub use whole::{
     AnyChain, AnyHook, AnyRule, AnySet, Keys, all_chains, all_rules, all_sets, keys, seek,

@@ -18,12 +18,13 @@ pub(crate) mod file;
 mod half;
 mod header;
 mod naming;
+mod open;
 mod outline;
 mod outlines;
-mod own;
 mod path;
 mod transaction;
 mod watch;
+mod write_cache;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,11 +34,12 @@ use engine::port::{Damaged, Key, Outcome, Outline, Prefix, Record, Store, Txn, V
 use model::{AttachmentOutline, Error, Result};
 
 use self::file::Kind;
-use self::half::{Half, Name, Open};
+use self::half::Half;
 use self::header::State;
-use self::own::OwnChanges;
+use self::open::{Name, Open};
 use self::path::Scan;
 use self::transaction::Locks;
+use self::write_cache::WriteCache;
 use crate::boot::is_boot_id;
 use crate::memory::expect_holds;
 
@@ -61,7 +63,7 @@ pub struct Embedded {
     boot: Half,
     durable: Half,
     /// Of this boot's half: the durable one changes too seldom.
-    own: OwnChanges,
+    own: WriteCache,
     guard: Mutex<()>,
 }
 
@@ -101,7 +103,7 @@ impl Embedded {
             boot: Half::new(roots.runtime.join(boot_id), false),
             durable: Half::new(roots.state, true),
             runtime: roots.runtime,
-            own: OwnChanges::default(),
+            own: WriteCache::default(),
             guard: Mutex::new(()),
         })
     }

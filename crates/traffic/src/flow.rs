@@ -1,13 +1,13 @@
 //! A tracked connection, by the names of its ends.
 
-mod ends;
+mod parties;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use netlink::conntrack::tracked::{Carried, Tracked, Tuple};
 
-pub use ends::Ends;
+pub use parties::FlowParties;
 
 use crate::address::{Addresses, Party};
 
@@ -22,9 +22,9 @@ pub struct Flow {
     /// `tcp`, `udp`, or the protocol's number.
     pub protocol: String,
     /// Where it began.
-    pub source: End,
+    pub source: FlowEnd,
     /// Where it really goes.
-    pub destination: End,
+    pub destination: FlowEnd,
     /// The address that the first packet was sent to, where that was translated: a published port.
     pub published: Option<FlowAddress>,
     /// The address that the destination sees, where the source was translated.
@@ -39,7 +39,7 @@ pub struct Flow {
 
 /// One end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct FlowEnd {
     /// Whose address it is.
     pub party: Party,
     /// The address.
@@ -67,7 +67,7 @@ impl fmt::Display for FlowAddress {
 impl Flow {
     /// Of an entry of the kernel's table.
     pub fn of(entry: &Tracked, known: &Addresses) -> Self {
-        let end = |place: FlowAddress| End { party: known.party(place.address).clone(), place };
+        let end = |place: FlowAddress| FlowEnd { party: known.party(place.address).clone(), place };
         let is = |bit: u32| entry.status & bit != 0;
         let (sent, seen) = (source(&entry.original), destination(&entry.reply));
         let (asked, reached) = (destination(&entry.original), source(&entry.reply));
@@ -101,7 +101,7 @@ impl Flow {
         words.iter().any(means)
     }
 
-    fn ends(&self) -> impl Iterator<Item = &End> {
+    fn ends(&self) -> impl Iterator<Item = &FlowEnd> {
         [&self.source, &self.destination].into_iter()
     }
 }
@@ -203,7 +203,7 @@ mod tests {
         let original = tuple("10.1.0.2:4000", "198.51.100.9:443");
         let entry = entry(original, tuple("198.51.100.9:443", "10.1.0.2:4000"), 0xe);
         let (then, now) = (crate::address::tests::known(), Addresses::default());
-        let mut ends = Ends::default();
+        let mut ends = FlowParties::default();
         assert!(ends.flow(Change::Opened, &entry, &then).is_of_container());
         assert!(ends.flow(Change::Closed, &entry, &now).source.party.is_called("web"));
         assert_eq!(ends.flow(Change::Closed, &entry, &now).source.party, Party::Outside);

@@ -10,7 +10,7 @@ use model::{Error, Kind, Result};
 use netlink::Socket;
 use netlink::conntrack::tracked::{self, Carried, Change, Follower, News, Tracked};
 use serde::Serialize;
-use traffic::flow::{End, Ends, Flow, FlowAddress};
+use traffic::flow::{Flow, FlowAddress, FlowEnd, FlowParties};
 use traffic::{Addresses, Party};
 
 use super::super::args::FlowsArgs;
@@ -41,8 +41,8 @@ struct FlowView {
     /// When, in UTC; null in a list.
     time: Option<String>,
     protocol: String,
-    source: EndView,
-    destination: EndView,
+    source: FlowEndView,
+    destination: FlowEndView,
     /// The address and port that were asked for, where they were translated: the published port.
     published: Option<String>,
     /// The address that the destination sees, where the source was translated.
@@ -164,8 +164,8 @@ fn follow(
 }
 
 /// The ends of the connections that there are.
-fn remembered(addresses: &Addresses) -> Result<Ends> {
-    let mut ends = Ends::default();
+fn remembered(addresses: &Addresses) -> Result<FlowParties> {
+    let mut ends = FlowParties::default();
     for entry in tracked::list(&mut Socket::netfilter()?, MOST, |_| true)?.entries {
         ends.remember(&entry, addresses);
     }
@@ -262,8 +262,8 @@ impl FlowView {
             event: None,
             time: None,
             protocol: flow.protocol.clone(),
-            source: EndView::of(&flow.source),
-            destination: EndView::of(&flow.destination),
+            source: FlowEndView::of(&flow.source),
+            destination: FlowEndView::of(&flow.destination),
             published: text(&flow.published),
             masqueraded: text(&flow.masqueraded),
             state: flow.state,
@@ -276,7 +276,7 @@ impl FlowView {
 }
 
 impl EndView {
-    fn of(end: &End) -> Self {
+    fn of(end: &FlowEnd) -> Self {
         let (address, port) = (end.place.address.to_string(), end.place.port);
         let blank = |kind| Self {
             kind,

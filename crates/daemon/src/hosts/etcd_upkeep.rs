@@ -26,7 +26,7 @@ use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
 use super::Hosts;
 use super::join_server::DOOR;
 use super::member::Member;
-use super::own::{certify_self, record};
+use super::own_etcd::{certify_self, record};
 use super::server::{self, Server};
 use crate::Daemon;
 use grow::Chosen;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{AttachmentId, IfName, IpNet, Result};
 
-use super::Part;
+use super::WiringPart;
 use super::rules::{
     FILTER, FORWARD, NAT, Rule, RulePosition, RuleSet, STAGE_1, STAGE_2, Whose, forward_rules,
     is_routed_rule, is_unknown_rule, masquerade_chain, publish_chain, published_rule,
@@ -44,26 +44,26 @@ pub(super) fn install(saved: Saved, wanted: &RuleSet) -> Result<Change> {
 pub(super) fn remove(
     saved: Saved,
     id: &AttachmentId,
-    parts: &[Part],
+    parts: &[WiringPart],
     addresses: &[IpNet],
 ) -> Change {
     let mut change = Change { saved, ..Change::default() };
     for part in parts {
         match part {
-            Part::Masquerade => {
+            WiringPart::Masquerade => {
                 change.stop_masquerading(&masquerade_chain(id), addresses);
                 change.drop_rules(FILTER, |chain, rule| {
                     let is_its = |net: &IpNet| is_unknown_rule(rule, net);
                     chain == "FORWARD" && addresses.iter().any(is_its)
                 });
             }
-            Part::Publish => {
+            WiringPart::Publish => {
                 for chain in [publish_chain(id, "DN-"), publish_chain(id, "SN-")] {
                     change.unlink(NAT, &chain, |_| true);
                     change.delete(NAT, &chain);
                 }
             }
-            Part::Firewall => {
+            WiringPart::Firewall => {
                 let rules: Vec<String> = addresses
                     .iter()
                     .flat_map(|net| forward_rules(net).into_iter().chain([published_rule(net)]))

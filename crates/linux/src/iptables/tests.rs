@@ -8,7 +8,7 @@ use model::{
 use super::change;
 use super::rules::RuleSet;
 use super::saved::Saved;
-use super::{Part, rules};
+use super::{WiringPart, rules};
 
 fn attachment(addresses: &[&str]) -> Attachment {
     let held = |net: &&str| doubles::address(net);
@@ -156,7 +156,7 @@ fn what_is_of_no_connection_is_dropped() {
     assert_eq!(made(&wanted, &printed(&commands)), "");
     let held = [attachment.addresses[0].address];
     let saved = Saved::parse(&printed(&commands));
-    let removed = change::remove(saved, &attachment.id, &[Part::Masquerade], &held).render();
+    let removed = change::remove(saved, &attachment.id, &[WiringPart::Masquerade], &held).render();
     assert!(removed.contains(&format!("-D FORWARD {DROP}\n")), "{removed}");
 }
 
@@ -217,7 +217,7 @@ fn removing_leaves_what_others_share() {
     attachment.wiring.firewall = Some(firewall(IngressPolicy::Open));
     let there = printed(&plan(&attachment, Family::V4, ""));
     let addresses = rules::of_family(&attachment.addresses, Family::V4);
-    let parts = [Part::Masquerade, Part::Publish, Part::Firewall];
+    let parts = [WiringPart::Masquerade, WiringPart::Publish, WiringPart::Firewall];
     let commands = change::remove(Saved::parse(&there), &attachment.id, &parts, &addresses);
     assert_eq!(
         commands.render(),
@@ -245,9 +245,9 @@ fn a_second_interface_keeps_its_masquerading() {
     both.wiring.masquerade = Some(Masquerade::new(Backend::Iptables));
     let there = printed(&plan(&both, Family::V4, ""));
     let one = ["10.88.0.5/16".parse().unwrap()];
-    let commands = change::remove(Saved::parse(&there), &both.id, &[Part::Masquerade], &one);
+    let commands = change::remove(Saved::parse(&there), &both.id, &[WiringPart::Masquerade], &one);
     assert_eq!(commands.render().lines().count(), 3, "{}", commands.render());
-    let all = change::remove(Saved::parse(&there), &both.id, &[Part::Masquerade], &[]);
+    let all = change::remove(Saved::parse(&there), &both.id, &[WiringPart::Masquerade], &[]);
     assert!(all.render().contains("-X CNI-01d424cb2a9303e21c6e971c"));
 }
 

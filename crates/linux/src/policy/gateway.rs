@@ -5,7 +5,7 @@ use model::{Attachment, Family, InterfaceAddress, Result};
 use super::Policy;
 use super::expected::{self, ExpectedElements};
 use super::flows::Stale;
-use crate::iptables::{Part, Variant, parts_of};
+use crate::iptables::{WiringPart, Variant, parts_of};
 
 impl Policy {
     /// Serves the published ports at the attachment in these families and in no others.
@@ -26,9 +26,9 @@ impl Policy {
         let families = gateway_role.map_or(&[][..], |gateway_role| &gateway_role.families);
         let is_meant = |held: &&InterfaceAddress| families.contains(&Family::of(&held.address));
         let held: Vec<_> = attachment.addresses.iter().filter(is_meant).cloned().collect();
-        if !held.is_empty() && parts_of(attachment).contains(&Part::Publish) {
+        if !held.is_empty() && parts_of(attachment).contains(&WiringPart::Publish) {
             let iptables = self.iptables(Variant::Host);
-            iptables.remove_parts(&attachment.id, &[Part::Publish], &held)?;
+            iptables.remove_parts(&attachment.id, &[WiringPart::Publish], &held)?;
         }
         let none = expected::gateway_route(attachment, &[]);
         let (Some(wanted), Some(rest)) =

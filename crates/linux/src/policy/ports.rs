@@ -9,7 +9,7 @@ use netlink::conntrack::{self, selected::Led};
 
 use super::Policy;
 use super::expected::{self, ExpectedElements};
-use crate::iptables::{Part, Variant};
+use crate::iptables::{WiringPart, Variant};
 use crate::listener;
 
 impl Policy {
@@ -66,7 +66,7 @@ impl Policy {
         let remains = after.wiring.publish.as_ref().is_some_and(|it| !it.ports.is_empty());
         match remains {
             true => iptables.install(after).map(drop),
-            false => iptables.remove_parts(&after.id, &[Part::Publish], &after.addresses),
+            false => iptables.remove_parts(&after.id, &[WiringPart::Publish], &after.addresses),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use linux::iptables::{Iptables, Part, Variant};
+use linux::iptables::{Iptables, WiringPart, Variant};
 use model::{Attachment, Backend, IngressPolicy, Masquerade, Protocol, Wiring};
 
 use super::{BOTH, attachment, firewall, flush, port, publish, rules, run};
@@ -180,7 +180,7 @@ pub(crate) fn beside_us() {
         reference("ADD", &container, &config);
         iptables.remove(&attachment).unwrap();
         assert_eq!(shared(), left, "ours removes theirs: {config}");
-        let parts = [Part::Masquerade, Part::Publish, Part::Firewall];
+        let parts = [WiringPart::Masquerade, WiringPart::Publish, WiringPart::Firewall];
         iptables.install(&attachment).unwrap();
         iptables.remove_parts(&attachment.id, &parts, &[]).unwrap();
         let named = shared();

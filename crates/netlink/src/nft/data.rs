@@ -1,12 +1,9 @@
 //! The contents of sets.
 
-use std::net::IpAddr;
-use std::str::FromStr;
-
-use model::{Error, IfName, Mac, Result};
-
+use super::abi;
+use super::comment::Comment;
+use super::tuple::Tuple;
 use super::typeof_key::typeof_key;
-use super::{Family, abi};
 use crate::wire::{Attributes, Request};
 
 /// A part of a set's key or of a map's value (`datatypes` of nft(8)).
@@ -54,7 +51,7 @@ impl Field {
     }
 
     /// In bytes, as it stands in a tuple.
-    const fn size(self) -> usize {
+    pub(super) const fn size(self) -> usize {
         match self {
             Field::Family | Field::Ipv4 | Field::Protocol | Field::Service | Field::Mark => 4,
             Field::Ethernet => 8,
@@ -64,7 +61,7 @@ impl Field {
     }
 
     /// In bytes, as it stands alone.
-    const fn alone(self) -> usize {
+    pub(super) const fn alone(self) -> usize {
         match self {
             Field::Family | Field::Protocol => 1,
             Field::Service => 2,
@@ -192,186 +189,6 @@ impl Set<'_> {
     }
 }
 
-/// The bytes of a key or of data: fields one after the other, each padded to four bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tuple(Vec<u8>);
-
-impl Tuple {
-    /// Longer ones the kernel refuses (`NFT_DATA_VALUE_MAXLEN`).
-    const LONGEST: usize = 64;
-
-    /// Without any field.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Appends an address: [`Field::Ipv4`] or [`Field::Ipv6`].
-    #[must_use]
-    pub fn address(self, address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(v4) => self.push(&v4.octets()),
-            IpAddr::V6(v6) => self.push(&v6.octets()),
-        }
-    }
-
-    /// A family of packets alone: [`Field::Family`], which is not padded then.
-    pub fn family(family: Family) -> Self {
-        Self(vec![family.number()])
-    }
-
-    /// Appends a family of packets: [`Field::Family`] among other fields.
-    #[must_use]
-    pub fn of_family(self, family: Family) -> Self {
-        self.push(&[family.number()])
-    }
-
-    /// Appends the number of a transport protocol: [`Field::Protocol`].
-    #[must_use]
-    pub fn protocol(self, number: u8) -> Self {
-        self.push(&[number])
-    }
-
-    /// Appends a port: [`Field::Service`].
-    #[must_use]
-    pub fn service(self, port: u16) -> Self {
-        self.push(&port.to_be_bytes())
-    }
-
-    /// Appends the name of an interface: [`Field::Interface`].
-    #[must_use]
-    pub fn interface(self, name: &IfName) -> Self {
-        let mut bytes = [0; 16];
-        for (place, byte) in bytes.iter_mut().zip(name.as_str().bytes()) {
-            *place = byte;
-        }
-        self.push(&bytes)
-    }
-
-    /// Appends a hardware address: [`Field::Ethernet`].
-    #[must_use]
-    pub fn mac(self, mac: Mac) -> Self {
-        self.push(&mac.octets())
-    }
-
-    /// Appends a packet's mark: [`Field::Mark`].
-    #[must_use]
-    pub fn mark(self, mark: u32) -> Self {
-        self.push(&mark.to_ne_bytes())
-    }
-
-    /// The same in a set of ranges ([`Lookup::Ranges`]), which compares numbers in network order
-    /// ([`super::Expression::NetworkOrder`]).
-    #[must_use]
-    pub fn mark_between(self, mark: u32) -> Self {
-        self.push(&mark.to_be_bytes())
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Reads the fields again; `None` if there are other ones than `fields`.
-    pub fn fields(&self, fields: &[Field]) -> Option<Vec<&[u8]>> {
-        let mut rest = self.0.as_slice();
-        let mut found = Vec::with_capacity(fields.len());
-        for field in fields {
-            found.push(rest.get(..field.alone())?);
-            rest = rest.get(field.size()..)?;
-        }
-        rest.is_empty().then_some(found)
-    }
-
-    pub(crate) fn from_kernel(bytes: &[u8]) -> Option<Self> {
-        let tuple = || Self(bytes.to_vec());
-        match bytes.len() {
-            // A family alone.
-            1 => Some(tuple()),
-            length => (length <= Self::LONGEST).then(|| tuple().padded()),
-        }
-    }
-
-    fn push(mut self, bytes: &[u8]) -> Self {
-        self.0.extend_from_slice(bytes);
-        self.padded()
-    }
-
-    fn padded(mut self) -> Self {
-        self.0.resize(crate::wire::aligned(self.0.len()), 0);
-        self
-    }
-}
-
-/// The comment of a table, rule or element: 1 to 127 printable bytes without quotes; or up to 252, which nft(8)
-/// does not show.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Comment(String);
-
-impl Comment {
-    /// nft(8) takes no longer ones.
-    pub const LONGEST: usize = 127;
-    /// The kernel takes no longer ones with an element: it counts user data and what is before them in a byte.
-    pub const LONGEST_UNSEEN: usize = 252;
-
-    /// One that may be longer than nft(8) takes it.
-    ///
-    /// # Errors
-    /// Where it is longer than the kernel takes it, or has bytes that no comment may have.
-    pub fn unseen(text: &str) -> Result<Self> {
-        Self::within(text, Self::LONGEST_UNSEEN)
-    }
-
-    fn within(text: &str, longest: usize) -> Result<Self> {
-        let printable = |c: char| !c.is_control() && c != '"';
-        if (1..=longest).contains(&text.len()) && text.chars().all(printable) {
-            return Ok(Self(text.to_owned()));
-        }
-        let what = format!("is not 1 to {longest} bytes without quotes and control characters");
-        Err(Error::invalid(format!("nftables comment {text:?} {what}")))
-    }
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// As user data: type, length, text with its terminating zero, which nft(8) needs.
-    pub(crate) fn userdata(&self) -> Vec<u8> {
-        let text = self.0.as_bytes();
-        let (kind, end): (u8, &[u8]) = match text.len() > Self::LONGEST {
-            true => (abi::USERDATA_LONG, &[]),
-            false => (abi::USERDATA_COMMENT, &[0]),
-        };
-        let length = u8::try_from(text.len() + end.len()).unwrap_or(u8::MAX);
-        [&[kind, length], text, end].concat()
-    }
-
-    /// The comment in user data of any program.
-    pub(crate) fn read(userdata: &[u8]) -> Option<Self> {
-        let mut rest = userdata;
-        while let [kind, length, tail @ ..] = rest {
-            let value = tail.get(..usize::from(*length))?;
-            if *kind == abi::USERDATA_COMMENT {
-                let text = value.strip_suffix(&[0]).unwrap_or(value);
-                return std::str::from_utf8(text).ok()?.parse().ok();
-            }
-            if *kind == abi::USERDATA_LONG {
-                return Self::unseen(std::str::from_utf8(value).ok()?).ok();
-            }
-            rest = tail.get(usize::from(*length)..)?;
-        }
-        None
-    }
-}
-
-impl FromStr for Comment {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::within(text, Self::LONGEST)
-    }
-}
-
 /// An element of a set or map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Element {
@@ -448,44 +265,11 @@ mod tests {
         assert_eq!(Field::length_of(&[Field::Service]), 2);
     }
 
-    #[test]
-    fn tuples_are_padded_and_read_again() {
-        let tuple = Tuple::new().address("1.2.3.4".parse().unwrap()).protocol(6).service(80);
-        assert_eq!(tuple.bytes(), [1, 2, 3, 4, 6, 0, 0, 0, 0, 80, 0, 0]);
-        let key = [Field::Ipv4, Field::Protocol, Field::Service];
-        assert_eq!(tuple.fields(&key).unwrap(), [&[1, 2, 3, 4][..], &[6], &[0, 80]]);
-        assert_eq!(tuple.fields(&key[..2]), None);
-        assert_eq!(tuple.fields(&[Field::Ipv6]), None);
-    }
-
-    #[test]
-    fn comments_are_nfts() {
-        let comment: Comment = "own".parse().unwrap();
-        assert_eq!(comment.userdata(), [0, 4, b'o', b'w', b'n', 0]);
-        assert_eq!(Comment::read(&[9, 1, 7, 0, 4, b'o', b'w', b'n', 0]), Some(comment));
-        assert!("".parse::<Comment>().is_err() && "a\"b".parse::<Comment>().is_err());
-        assert!("x".repeat(128).parse::<Comment>().is_err());
-    }
-
     proptest! {
         #[test]
         fn any_userdata_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Comment::read(&bytes);
             let _ = Element::read(&Attributes::new(&bytes));
         }
 
-        #[test]
-        fn comments_round_trip(text in "[ -!#-~]{1,127}") {
-            let comment: Comment = text.parse().unwrap();
-            prop_assert_eq!(Comment::read(&comment.userdata()), Some(comment));
-        }
-
-        #[test]
-        fn long_comments_round_trip(text in "[ -!#-~]{128,252}") {
-            let comment = Comment::unseen(&text).unwrap();
-            prop_assert!(comment.userdata().len() < 255);
-            prop_assert_eq!(Comment::read(&comment.userdata()), Some(comment));
-            prop_assert!(text.parse::<Comment>().is_err());
-        }
     }
 }

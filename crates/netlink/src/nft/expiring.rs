@@ -5,9 +5,10 @@ use std::time::Duration;
 use model::Result;
 
 use super::abi::{self, HEADER, header, kind};
-use super::data::{Element, Tuple};
+use super::data::Element;
 use super::object::Table;
 use super::transaction::Transaction;
+use super::tuple::Tuple;
 use crate::wire::{Attributes, Batch, DUMP, Message, Request};
 use crate::{Errno, Socket};
 

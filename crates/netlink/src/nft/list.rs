@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use model::{Kind, Result};
 
 use super::abi::{self, HEADER, header, kind};
-use super::data::{Comment, Element};
+use super::comment::Comment;
+use super::data::Element;
 use super::expression::{Expression, Meta, Verdict};
 use super::object::{Base, Family, Table};
 use crate::wire::{Attributes, Batch, DUMP, Message, Request};

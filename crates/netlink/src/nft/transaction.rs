@@ -3,7 +3,8 @@
 use model::Result;
 
 use super::abi::{self, header, kind};
-use super::data::{Comment, Element, Set};
+use super::comment::Comment;
+use super::data::{Element, Set};
 use super::expression::Expression;
 use super::object::{Base, Family, Table};
 use crate::wire::{APPEND, Batch, CREATE, EXCLUSIVE, Request};

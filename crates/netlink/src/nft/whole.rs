@@ -3,7 +3,7 @@
 use model::Result;
 
 use super::abi::{self, HEADER, header, kind};
-use super::data::Comment;
+use super::comment::Comment;
 use super::step::{Datum, Step};
 use crate::wire::{Attribute, Attributes, Batch, DUMP, Message};
 use crate::{Errno, Socket};

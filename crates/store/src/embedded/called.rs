@@ -17,8 +17,8 @@ use rustix::fs;
 use super::Embedded;
 use super::derived::LARGEST;
 use super::file::{self, Kind};
-use super::half::{Name, Open};
 use super::header::State;
+use super::open::{Name, Open};
 use super::path;
 
 /// In this boot's half, so that a reboot removes it.

@@ -4,7 +4,7 @@ use model::Result;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::half::Open;
+use super::open::Open;
 
 /// No file is longer, in bytes: about a million networks, some hundred thousand containers.
 pub(super) const LARGEST: u64 = 64 << 20;

@@ -15,8 +15,8 @@ use model::Result;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::half::Open;
 use super::header::State;
+use super::open::Open;
 use super::outline;
 use super::transaction::Locks;
 use super::{Embedded, Reach};

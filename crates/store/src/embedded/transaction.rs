@@ -6,8 +6,9 @@ use std::sync::MutexGuard;
 use engine::port::{Key, Record, Revision};
 use model::{Error, Result};
 
-use super::half::{Locked, Open};
+use super::half::Locked;
 use super::header::{self, Header, State, Step};
+use super::open::Open;
 use super::{damaged, file, is_hint, path};
 
 /// Both locks, as far as they are needed, and the turn among the threads of this process.

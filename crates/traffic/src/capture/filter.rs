@@ -28,16 +28,16 @@ pub enum Filter {
     /// An IP packet of version 4, or of version 6.
     Ip(bool),
     /// One of these addresses.
-    Host(Side, Vec<IpAddr>),
+    Host(Direction, Vec<IpAddr>),
     /// An address in this network.
-    Net(Side, IpNet),
+    Net(Direction, IpNet),
     /// A port in this range, of TCP, UDP or SCTP.
-    Port(Side, u16, u16),
+    Port(Direction, u16, u16),
 }
 
-/// Which end of a packet.
+/// Which end of a packet (a direction of pcap-filter(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Direction {
     /// Any of them.
     Any,
     /// The sender.
@@ -46,13 +46,13 @@ pub enum Side {
     Destination,
 }
 
-impl Side {
+impl Direction {
     fn holds<T: Copy>(self, ends: Option<[T; 2]>, is: impl Fn(T) -> bool) -> bool {
         let Some([source, destination]) = ends else { return false };
         match self {
-            Side::Any => is(source) || is(destination),
-            Side::Source => is(source),
-            Side::Destination => is(destination),
+            Direction::Any => is(source) || is(destination),
+            Direction::Source => is(source),
+            Direction::Destination => is(destination),
         }
     }
 }
@@ -88,11 +88,11 @@ impl Filter {
                 let of_version = |[from, _]: [IpAddr; 2]| from.is_ipv6() == *is_v6;
                 !packet.is_arp() && packet.addresses.is_some_and(of_version)
             }
-            Filter::Host(side, hosts) => side.holds(packet.addresses, |it| hosts.contains(&it)),
-            Filter::Net(side, net) => side.holds(packet.addresses, |it| net.contains(&it)),
-            Filter::Port(side, first, last) => {
+            Filter::Host(direction, hosts) => direction.holds(packet.addresses, |it| hosts.contains(&it)),
+            Filter::Net(direction, net) => direction.holds(packet.addresses, |it| net.contains(&it)),
+            Filter::Port(direction, first, last) => {
                 let has_ports = packet.protocol.is_some_and(|it| WITH_PORTS.contains(&it));
-                has_ports && side.holds(packet.ports, |port| (*first..=*last).contains(&port))
+                has_ports && direction.holds(packet.ports, |port| (*first..=*last).contains(&port))
             }
         }
     }
@@ -163,28 +163,28 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self, word: &'a str) -> Result<Filter> {
-        let (side, what) = match word {
-            "src" => (Side::Source, self.next()?),
-            "dst" => (Side::Destination, self.next()?),
-            word => (Side::Any, word),
+        let (direction, what) = match word {
+            "src" => (Direction::Source, self.next()?),
+            "dst" => (Direction::Destination, self.next()?),
+            word => (Direction::Any, word),
         };
         match what {
-            "host" => self.host(side),
+            "host" => self.host(direction),
             "net" => {
                 let word = self.next()?;
                 let net = word.parse().map_err(|_| refused(word, "a network as 10.1.0.0/24"))?;
-                Ok(Filter::Net(side, net))
+                Ok(Filter::Net(direction, net))
             }
             "port" => {
                 let word = self.next()?;
                 let port = port(word)?;
-                Ok(Filter::Port(side, port, port))
+                Ok(Filter::Port(direction, port, port))
             }
             "portrange" => {
                 let word = self.next()?;
                 let ends = word.split_once('-').ok_or_else(|| refused(word, "ports as 80-90"))?;
                 let (one, other) = (port(ends.0)?, port(ends.1)?);
-                Ok(Filter::Port(side, one.min(other), one.max(other)))
+                Ok(Filter::Port(direction, one.min(other), one.max(other)))
             }
             word => Err(refused(
                 word,
@@ -194,14 +194,14 @@ impl<'a> Reader<'a> {
     }
 
     /// An address, or a container's name.
-    fn host(&mut self, side: Side) -> Result<Filter> {
+    fn host(&mut self, direction: Direction) -> Result<Filter> {
         let word = self.next()?;
         if let Ok(address) = word.parse() {
-            return Ok(Filter::Host(side, vec![address]));
+            return Ok(Filter::Host(direction, vec![address]));
         }
         match (self.addresses)(word) {
             none if none.is_empty() => Err(refused(word, "an address, or a container's name")),
-            addresses => Ok(Filter::Host(side, addresses)),
+            addresses => Ok(Filter::Host(direction, addresses)),
         }
     }
 

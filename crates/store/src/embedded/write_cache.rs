@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use engine::port::{Key, Record, Revision, Versioned};
 use model::Result;
 
-use super::half::Open;
 use super::header::{Header, State};
+use super::open::Open;
 
 /// The limit of the cache. A short-lived process writes few records, and a daemon is seldom the
 /// only writer.
@@ -20,7 +20,7 @@ const MOST: usize = 64;
 /// last transaction, its records are current. The same is not true of records that were only read:
 /// a file may have been read between another process's number and its change.
 #[derive(Debug, Default)]
-pub(super) struct OwnChanges(Mutex<Last>);
+pub(super) struct WriteCache(Mutex<Last>);
 
 #[derive(Debug, Default)]
 struct Last {
@@ -29,7 +29,7 @@ struct Last {
     records: BTreeMap<Key, Option<Versioned>>,
 }
 
-impl OwnChanges {
+impl WriteCache {
     /// The value under `key`, if it is known without reading its file.
     pub(super) fn get(&self, key: &Key, open: &Open) -> Result<Option<Option<Versioned>>> {
         let last = self.last();

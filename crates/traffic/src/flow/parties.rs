@@ -1,4 +1,4 @@
-//! Whose the ends of connections were when these began.
+//! The parties of connections, as they were when these began.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const MOST: usize = 65_536;
 /// The ends of connections that have begun. When one ends its container may be gone, and another one may
 /// have the address.
 #[derive(Debug, Default)]
-pub struct Ends(BTreeMap<Key, [Party; 2]>);
+pub struct FlowParties(BTreeMap<Key, [Party; 2]>);
 
 /// The zone, the protocol and the first packet's addresses.
 type Key = (u16, u8, Tuple);
@@ -22,7 +22,7 @@ fn key(entry: &Tracked) -> Key {
     (entry.zone, entry.protocol, entry.original)
 }
 
-impl Ends {
+impl FlowParties {
     /// Remembers a connection that is there.
     pub fn remember(&mut self, entry: &Tracked, known: &Addresses) -> Flow {
         let flow = Flow::of(entry, known);
