@@ -5,23 +5,21 @@ mod removal;
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use engine::port::{Driver, HostDataplane, Metered, Neighbours, Presence, Still, Stray};
+use engine::port::{Driver, Metered, Neighbours, Presence, Still};
 use model::{
-    Attached, Attachment, Bridge, Error, Family, Handoff, IfName, InterfaceNamespace, LinkKind,
-    Mac, Network, PortMap, Result, Runtime,
+    Attached, Attachment, Error, Family, Handoff, IfName, InterfaceNamespace, LinkKind, Mac,
+    Network, PortMap, Result, Runtime,
 };
-use netlink::{Announcement, At, Errno, HostLock, Links, Reaper, Socket, process};
+use netlink::{Announcement, HostLock, Reaper, Socket, process};
 
 use crate::facts;
-use crate::identity::GROUP;
 use crate::life::Life;
 use crate::link::{self, Before};
 use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
-use crate::strays::{self, KernelObjects};
 use crate::{
     device, external, gateway, masquerade, mtu, network as shares, parts, plan, presence, probe,
-    rate, sandbox, shared, sources, tuning, verify, vlan_gateway,
+    rate, sandbox, shared, sources, tuning, verify,
 };
 
 /// The kernel of this host, in the network namespace of the calling thread. A thread has its own.

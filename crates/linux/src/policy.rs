@@ -23,22 +23,21 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use model::{
-    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Layer,
-    LinkKind, Publish, Reach, Result, Runtime, ZoneName,
+    Attachment, Backend, Error, Firewall, IfName, IngressPolicy, InterfaceAddress, Publish, Reach,
+    Result, Runtime, ZoneName,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, HostLock, Socket, nft};
 
-use self::expected::{ExpectedElements, names_interface, owner, uses_table};
+use self::expected::{ExpectedElements, uses_table};
 use self::flows::Stale;
-use self::forward::in_iptables;
 pub use self::own_table::OwnTable;
 pub use self::rule_table::RuleTable;
 use crate::filter::spoof::Bound;
-use crate::filter::{self, Elements, Owner};
+use crate::filter::{self, Owner};
 use crate::identity::{self, Identity};
-use crate::iptables::{Iptables, WiringPart, Variant};
-use crate::{firewalld, follow, listener, reference, subnets};
+use crate::iptables::{Iptables, Variant};
+use crate::{firewalld, follow, listener, subnets};
 
 /// The packet filters of this host.
 #[derive(Default)]

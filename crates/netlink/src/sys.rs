@@ -25,18 +25,26 @@ pub(crate) enum SocketOption {
 }
 
 /// Switches `option` on.
-#[allow(unsafe_code)]
 pub(crate) fn enable(socket: impl AsFd, option: SocketOption) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
-    let length = libc::socklen_t::try_from(size_of_val(&on)).map_err(|_| Errno::INVAL)?;
+    set_option(socket, (libc::SOL_NETLINK, option as libc::c_int), 1)
+}
+
+/// Sets a number that is an option of a socket (setsockopt(2)).
+#[allow(unsafe_code)]
+fn set_option(
+    socket: impl AsFd,
+    (level, option): (libc::c_int, libc::c_int),
+    value: u32,
+) -> Result<(), Errno> {
+    let length = libc::socklen_t::try_from(size_of_val(&value)).map_err(|_| Errno::INVAL)?;
     // SAFETY: the descriptor is borrowed for the whole call, and the kernel reads `length` bytes
-    // of `on`, which is alive and that long.
+    // of `value`, which is alive and that long.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::SOL_NETLINK,
-            option as libc::c_int,
-            (&raw const on).cast(),
+            level,
+            option,
+            (&raw const value).cast(),
             length,
         )
     };

@@ -5,7 +5,7 @@ use model::{Attachment, Family, InterfaceAddress, Result};
 use super::Policy;
 use super::expected::{self, ExpectedElements};
 use super::flows::Stale;
-use crate::iptables::{WiringPart, Variant, parts_of};
+use crate::iptables::{Variant, WiringPart, parts_of};
 
 impl Policy {
     /// Serves the published ports at the attachment in these families and in no others.

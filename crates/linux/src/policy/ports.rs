@@ -9,7 +9,7 @@ use netlink::conntrack::{self, selected::Led};
 
 use super::Policy;
 use super::expected::{self, ExpectedElements};
-use crate::iptables::{WiringPart, Variant};
+use crate::iptables::{Variant, WiringPart};
 use crate::listener;
 
 impl Policy {

@@ -1,7 +1,6 @@
 //! The end of what an attachment or a bridge has in the packet filters.
 
 use model::{Attachment, Family, IfName, Layer, LinkKind, Result, Runtime};
-use netlink::Socket;
 
 use super::expected::{ExpectedElements, gateway_route, names_interface, owner, uses_table};
 use super::flows::Stale;
@@ -9,7 +8,7 @@ use super::forward::in_iptables;
 use super::{Policy, in_zone, is_checked_to_the_end, or_nothing};
 use crate::filter::{self, Elements, Owner};
 use crate::identity::Identity;
-use crate::iptables::{Iptables, WiringPart, Variant};
+use crate::iptables::{Iptables, Variant, WiringPart};
 use crate::{firewalld, reference};
 
 impl Policy {

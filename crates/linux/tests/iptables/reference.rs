@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use linux::iptables::{Iptables, WiringPart, Variant};
+use linux::iptables::{Iptables, Variant, WiringPart};
 use model::{Attachment, Backend, IngressPolicy, Masquerade, Protocol, Wiring};
 
 use super::{BOTH, attachment, firewall, flush, port, publish, rules, run};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::last;
+use super::{last, set_option};
 use crate::wire::array;
 
 /// `PACKET_OUTGOING`.
@@ -38,20 +38,8 @@ pub(crate) struct Described {
 
 /// Lets the kernel say when it saw each packet and which tag it took out.
 pub(crate) fn describe_packets(socket: impl AsFd) -> Result<(), Errno> {
-    switch_on(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
-    switch_on(&socket, libc::SOL_PACKET, AUXDATA)
-}
-
-#[allow(unsafe_code)]
-fn switch_on(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
-    let length = libc::socklen_t::try_from(size_of_val(&on)).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the descriptor is borrowed for the whole call, and the kernel reads `length` bytes of
-    // `on`, which is alive and that long.
-    let result = unsafe {
-        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const on).cast(), length)
-    };
-    if result == 0 { Ok(()) } else { Err(last()) }
+    set_option(&socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1)?;
+    set_option(&socket, (libc::SOL_PACKET, AUXDATA), 1)
 }
 
 /// How many packets the socket has received, and how many there was no room for, since the last call.
