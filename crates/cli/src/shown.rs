@@ -11,7 +11,7 @@ use host::hosts::{self, Ask, Reply};
 use host::time::rfc3339;
 use host::views::{Filled, OpenEngine, Outside};
 use model::{Attachment, Error, Result};
-use page::shown::{Hosts, Member, Overview, Part, Ports};
+use page::shown::{Hosts, ListPart, Member, Overview, Ports};
 use page::{Content, Numbered, View};
 
 use super::mapped::Mapped;
@@ -59,7 +59,7 @@ pub fn content<'a>(
             let book = ShownRecords::read_all(&host_context)?;
             let ports = book.all_ports();
             let all = ports.len();
-            let (ports, part) = Part::of(ports, wanted.number, PORTS);
+            let (ports, part) = ListPart::of(ports, wanted.number, PORTS);
             Ok(Some((Content::Ports(Ports { ports, all, part }), book.mapped.notes)))
         }
         View::Addresses(wanted) => known(addresses::pools(wanted, &host_context)?),

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use ::host::event::{Event, What};
-use ::names::{Door, Gate, NameSource, Sandbox, ServedGateway, Server, Table};
+use ::names::{Door, FenceHost, NameSource, Sandbox, ServedGateway, Server, Table};
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::NAMES_PORT;
 use linux::filter::{NameServer, keep_names, unload_names};
@@ -75,7 +75,7 @@ fn answer_until_lost(daemon: &Daemon) -> Result<()> {
     let (socket, elsewhere, kept, is_failing) = (Socket::netfilter()?, None, None, false);
     let mut records = Records { daemon, watch, wakes, elsewhere, socket, kept, is_failing };
     let counters = daemon.journal.metrics.names();
-    let shared = (counters, Arc::clone(&daemon.fence) as Arc<dyn Gate>);
+    let shared = (counters, Arc::clone(&daemon.fence) as Arc<dyn FenceHost>);
     let mut server = Server::new(&mut records, NAMES_PORT, Path::new(RESOLVER), shared)?;
     daemon.fence.set_table(server.table());
     server.run(daemon.stop.as_fd())

@@ -15,7 +15,7 @@ use crate::table::{Asker, Table};
 use crate::write;
 
 /// The packet filter of fenced networks, and the log of what they refuse. Threads share it.
-pub trait Gate: Send + Sync {
+pub trait FenceHost: Send + Sync {
     /// Whether an address is this host's.
     fn is_host(&self, address: IpAddr) -> bool;
 
@@ -54,7 +54,7 @@ pub(crate) struct Unopened {
 /// not for the next one that has the address. Its other attachments are those of now, and each is looked at once more
 /// when it is opened.
 pub(crate) fn judged(
-    gate: &dyn Gate,
+    gate: &dyn FenceHost,
     table: &RwLock<Table>,
     (asker, holder): (&Asker<'_>, Option<&Holder>),
     (query, answer): (&[u8], Vec<u8>),
@@ -83,7 +83,7 @@ impl Unopened {
     }
 
     /// Opens it, and says what the container is answered.
-    pub(crate) fn open(self, gate: &dyn Gate) -> Vec<u8> {
+    pub(crate) fn open(self, gate: &dyn FenceHost) -> Vec<u8> {
         let refusal = |judged: &Judged, why| Refusal {
             network: judged.network.clone(),
             source: judged.asker,

@@ -29,7 +29,7 @@ mod zone;
 
 pub use decide::{Decision, decide, decide_for_host, lookup};
 pub use fence::{Judged, Judgement, Verdict, judge};
-pub use fenced_answer::Gate;
+pub use fenced_answer::FenceHost;
 pub use holder::Holder;
 pub use question::Transport;
 pub use refusal::{Refusal, Why};

@@ -9,7 +9,7 @@ use std::time::Instant;
 use model::NetworkName;
 
 use crate::decide::{Decision, decide, decide_for_host};
-use crate::fenced_answer::Gate;
+use crate::fenced_answer::FenceHost;
 use crate::holder::Holder;
 use crate::question::Transport;
 use crate::sandbox::{Inside, decide_inside};
@@ -140,7 +140,7 @@ impl<'a> Origin<'a> {
         &self,
         host: &mut Host,
         given: Vec<IpAddr>,
-        gate: &dyn Gate,
+        gate: &dyn FenceHost,
     ) -> Upstream {
         if let Some(inside) = &self.inside {
             return Upstream::Inside(Arc::clone(inside));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 
-use crate::fenced_answer::{Gate, Unopened};
+use crate::fenced_answer::{FenceHost, Unopened};
 use crate::holder::{Client, who_has_most};
 use crate::pending::From;
 use crate::results::Results;
@@ -67,7 +67,7 @@ struct Queue {
 impl Running {
     /// # Errors
     /// Where there is no thread for it.
-    pub(crate) fn start(gate: Arc<dyn Gate>) -> Result<Self> {
+    pub(crate) fn start(gate: Arc<dyn FenceHost>) -> Result<Self> {
         let waiting = Arc::new(Waiting::default());
         let running = Self(Opener(Arc::clone(&waiting)));
         let thread = thread::Builder::new().name("names-opener".into()).stack_size(STACK);

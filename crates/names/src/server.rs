@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::decide::Decision;
-use crate::fenced_answer::Gate;
+use crate::fenced_answer::FenceHost;
 use crate::listening::{At, Listening, Socket, name_of};
 use crate::opener::{Answer, Running};
 use crate::pending::{All, From};
@@ -162,7 +162,7 @@ impl<'a> Server<'a> {
         book: &'a mut dyn NameSource,
         port: u16,
         host: &Path,
-        (counters, gate): (Arc<Counters>, Arc<dyn Gate>),
+        (counters, gate): (Arc<Counters>, Arc<dyn FenceHost>),
     ) -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = epoll.map_err(|cause| Error::os("making an epoll descriptor", cause.into()))?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::decide::Decision;
-use crate::fenced_answer::{self, Gate, Ready};
+use crate::fenced_answer::{self, FenceHost, Ready};
 use crate::holder::{Client, Holder};
 use crate::listening::Origin;
 use crate::opener::Opener;
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) table: Arc<RwLock<Table>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) host: PathBuf,
-    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) gate: Arc<dyn FenceHost>,
     pub(crate) opener: Opener,
     open: Arc<Connections>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(
         table: Arc<RwLock<Table>>,
-        (counters, gate, opener): (Arc<Counters>, Arc<dyn Gate>, Opener),
+        (counters, gate, opener): (Arc<Counters>, Arc<dyn FenceHost>, Opener),
         host: PathBuf,
     ) -> Self {
         Self { table, counters, host, gate, opener, open: Arc::default() }

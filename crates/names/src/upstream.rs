@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
-use crate::fenced_answer::Gate;
+use crate::fenced_answer::FenceHost;
 use crate::sandbox::Inside;
 
 /// Where servers listen.
@@ -74,7 +74,7 @@ pub(crate) struct Servers {
 impl Servers {
     /// A network with a way out of its own is never asked for by another one: not by a server of this host
     /// (`gate` says which are its addresses), which would ask others by the host's way.
-    pub(crate) fn new(mut all: Vec<IpAddr>, way: Option<u32>, gate: &dyn Gate) -> Self {
+    pub(crate) fn new(mut all: Vec<IpAddr>, way: Option<u32>, gate: &dyn FenceHost) -> Self {
         if way.is_some() {
             let is_host = |server: IpAddr| server.is_loopback() || gate.is_host(server);
             all.retain(|server| !is_host(server.to_canonical()));

@@ -2,7 +2,7 @@
 
 use crate::Content;
 use crate::html::Html;
-use crate::shown::Part;
+use crate::shown::ListPart;
 use crate::target::link;
 
 /// What every view has.
@@ -133,7 +133,7 @@ pub(crate) fn clock(time: &str) -> String {
 }
 
 /// Links to the other parts of a list.
-pub(crate) fn parts(html: &mut Html, part: Part, url: &dyn Fn(usize) -> String) {
+pub(crate) fn parts(html: &mut Html, part: ListPart, url: &dyn Fn(usize) -> String) {
     if part.of < 2 {
         return;
     }

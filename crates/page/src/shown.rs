@@ -118,19 +118,19 @@ pub struct Pools {
     /// The pools.
     pub pools: Vec<Pool>,
     /// Which part of all pools, and how many parts there are.
-    pub part: Part,
+    pub part: ListPart,
 }
 
 /// A part of a longer list, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct ListPart {
     /// This one.
     pub number: usize,
     /// How many there are.
     pub of: usize,
 }
 
-impl Part {
+impl ListPart {
     /// The part `number` of `all`, `most` of them at a time, and what is in it.
     pub fn of<T>(all: Vec<T>, number: usize, most: usize) -> (Vec<T>, Self) {
         let of = all.len().div_ceil(most).max(1);
@@ -235,7 +235,7 @@ pub struct Containers {
     /// The network that the filter names.
     pub network: Option<Network>,
     /// Which part.
-    pub part: Part,
+    pub part: ListPart,
 }
 
 /// One container.
@@ -263,7 +263,7 @@ pub struct Ports {
     /// How many there are.
     pub all: usize,
     /// Which part.
-    pub part: Part,
+    pub part: ListPart,
 }
 
 /// A published port.
@@ -303,7 +303,7 @@ pub struct Events {
     /// How many each day has, oldest first.
     pub days: Vec<Day>,
     /// Which part.
-    pub part: Part,
+    pub part: ListPart,
     /// Those of all parts.
     pub found: usize,
 }
@@ -416,7 +416,7 @@ pub struct Refusals {
     /// Those of this part, newest first.
     pub refusals: Vec<Refusal>,
     /// Which part.
-    pub part: Part,
+    pub part: ListPart,
     /// Those of all parts.
     pub found: usize,
 }

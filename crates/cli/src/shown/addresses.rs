@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use host::time::ago;
 use model::{Error, Holder, Kind, Network, Pool, Result};
-use page::shown::{Addresses, Part, Pools, Range, State, Taken};
+use page::shown::{Addresses, ListPart, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
 use crate::context::HostContext;
@@ -33,7 +33,7 @@ pub(super) fn pools(
         |network: &&Network| meant.as_ref().is_none_or(|meant| meant.name == network.name);
     let pools: Vec<&Pool> =
         networks.iter().filter(is_wanted).flat_map(|network| network.ipam.pools()).collect();
-    let (pools, part) = Part::of(pools, wanted.number, MOST);
+    let (pools, part) = ListPart::of(pools, wanted.number, MOST);
     let pools: Vec<page::shown::Pool> = pools
         .into_iter()
         .map(|pool| {

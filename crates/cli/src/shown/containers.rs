@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use host::time::ago;
 use linux::meter;
 use model::{Error, Result};
-use page::shown::{Attachment, Container, Containers, Network, Part, Place, Port};
+use page::shown::{Attachment, Container, Containers, ListPart, Network, Place, Port};
 use page::{Content, Filter, Numbered};
 
 use super::{Filled, LAST, ShownRecords, events};
@@ -113,7 +113,7 @@ impl ShownRecords {
         let found: Vec<&[Attachment]> =
             groups.into_iter().filter(|group| group.iter().any(|one| passes(one, &of))).collect();
         let found_count = found.len();
-        let (shown, part) = Part::of(found, wanted.number, MOST);
+        let (shown, part) = ListPart::of(found, wanted.number, MOST);
         let content = Containers {
             filter: of,
             attachments: shown.concat(),

@@ -6,7 +6,7 @@ use config::Level;
 use host::event;
 use host::time::rfc3339;
 use model::Timestamp;
-use page::shown::{Day, Event, Events, Part};
+use page::shown::{Day, Event, Events, ListPart};
 
 use crate::context::HostContext;
 use crate::events::{learned, reported, titles};
@@ -57,7 +57,7 @@ pub(super) fn events(day: Option<&str>, number: usize, host_context: &HostContex
     let of_day = |event: &Event| day.is_none_or(|day| event.time.starts_with(day));
     let found: Vec<Event> = all.into_iter().filter(of_day).collect();
     let count = found.len();
-    let (events, part) = Part::of(found, number, MOST);
+    let (events, part) = ListPart::of(found, number, MOST);
     Events { events, day: day.map(str::to_owned), days, part, found: count }
 }
 

@@ -7,7 +7,7 @@ use host::denied::Denied;
 use host::time::rfc3339;
 use host::views::Filled;
 use model::{NetworkName, Result, Timestamp};
-use page::shown::{Explained, Explanation, Hop, Part, Refusal, Refusals};
+use page::shown::{Explained, Explanation, Hop, ListPart, Refusal, Refusals};
 use page::{Asked, Content};
 
 use crate::context::HostContext;
@@ -84,7 +84,7 @@ pub(super) fn refusals(
     let all = denied::all(named.as_ref(), host_context).into_iter().rev();
     let found: Vec<Refusal> = all.map(|denied| refusal(Titled::denied(denied, &titles))).collect();
     let count = found.len();
-    let (refusals, part) = Part::of(found, number, MOST);
+    let (refusals, part) = ListPart::of(found, number, MOST);
     let network = network.map(str::to_owned);
     Ok(Content::Refusals(Refusals { network, refusals, part, found: count }))
 }

@@ -41,8 +41,8 @@ struct FlowView {
     /// When, in UTC; null in a list.
     time: Option<String>,
     protocol: String,
-    source: FlowEndView,
-    destination: FlowEndView,
+    source: EndView,
+    destination: EndView,
     /// The address and port that were asked for, where they were translated: the published port.
     published: Option<String>,
     /// The address that the destination sees, where the source was translated.
@@ -262,8 +262,8 @@ impl FlowView {
             event: None,
             time: None,
             protocol: flow.protocol.clone(),
-            source: FlowEndView::of(&flow.source),
-            destination: FlowEndView::of(&flow.destination),
+            source: EndView::of(&flow.source),
+            destination: EndView::of(&flow.destination),
             published: text(&flow.published),
             masqueraded: text(&flow.masqueraded),
             state: flow.state,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use ::names::{Entry, Gate, Judged, Refusal, ServedGateway, Table, Why};
+use ::names::{Entry, FenceHost, Judged, Refusal, ServedGateway, Table, Why};
 use config::Config;
 use host::denied::{Act, Denied, path};
 use host::event::EventFile;
@@ -360,7 +360,7 @@ fn ways(memory: &mut Memory, judged: &Judged) -> Vec<(Opening, Vec<DomainName>)>
     all
 }
 
-impl Gate for FenceGate {
+impl FenceHost for FenceGate {
     fn is_host(&self, address: IpAddr) -> bool {
         // What cannot be read may be. The table of names is locked by who asks.
         locked(&self.near).now().map_or(true, |near| near.is_host(address))

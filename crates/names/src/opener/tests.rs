@@ -17,7 +17,7 @@ struct ReportingGate {
     may: Mutex<Receiver<()>>,
 }
 
-impl Gate for ReportingGate {
+impl FenceHost for ReportingGate {
     fn is_host(&self, _: IpAddr) -> bool {
         false
     }

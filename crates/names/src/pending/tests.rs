@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
 use crate::fence::Judged;
-use crate::fenced_answer::Gate;
+use crate::fenced_answer::FenceHost;
 use crate::opener::Running;
 use crate::question::Transport;
 use crate::refusal::Refusal;
@@ -23,7 +23,7 @@ use crate::upstream::Servers;
 
 struct Open;
 
-impl Gate for Open {
+impl FenceHost for Open {
     fn is_host(&self, _: IpAddr) -> bool {
         false
     }
@@ -274,7 +274,7 @@ fn over_connections_the_next_one_is_asked_too() {
         let servers =
             SERVERS.map(|address| TcpListener::bind((IpAddr::from(address), 53)).unwrap());
         let opener = Running::start(Arc::new(Open)).unwrap();
-        let gate = (Arc::default(), Arc::new(Open) as Arc<dyn Gate>, opener.opener());
+        let gate = (Arc::default(), Arc::new(Open) as Arc<dyn FenceHost>, opener.opener());
         let shared = Shared::new(Arc::new(Table::default().into()), gate, PathBuf::new());
         let network = "front".parse().unwrap();
         let asker = Asker { network: &network, address: [10, 0, 0, 2].into() };

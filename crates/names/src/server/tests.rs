@@ -164,7 +164,7 @@ impl NameSource for Steps {
 
 struct Open;
 
-impl Gate for Open {
+impl FenceHost for Open {
     fn is_host(&self, address: IpAddr) -> bool {
         address == IpAddr::from([203, 0, 113, 254])
     }
@@ -181,7 +181,7 @@ impl Gate for Open {
 }
 
 fn server(book: &mut Steps) -> Server<'_> {
-    let shared = (Arc::default(), Arc::new(Open) as Arc<dyn Gate>);
+    let shared = (Arc::default(), Arc::new(Open) as Arc<dyn FenceHost>);
     Server::new(book, 299, Path::new("/dev/null"), shared).unwrap()
 }
 

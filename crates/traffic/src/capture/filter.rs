@@ -88,8 +88,12 @@ impl Filter {
                 let of_version = |[from, _]: [IpAddr; 2]| from.is_ipv6() == *is_v6;
                 !packet.is_arp() && packet.addresses.is_some_and(of_version)
             }
-            Filter::Host(direction, hosts) => direction.holds(packet.addresses, |it| hosts.contains(&it)),
-            Filter::Net(direction, net) => direction.holds(packet.addresses, |it| net.contains(&it)),
+            Filter::Host(direction, hosts) => {
+                direction.holds(packet.addresses, |it| hosts.contains(&it))
+            }
+            Filter::Net(direction, net) => {
+                direction.holds(packet.addresses, |it| net.contains(&it))
+            }
             Filter::Port(direction, first, last) => {
                 let has_ports = packet.protocol.is_some_and(|it| WITH_PORTS.contains(&it));
                 has_ports && direction.holds(packet.ports, |port| (*first..=*last).contains(&port))

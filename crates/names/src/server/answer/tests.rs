@@ -11,7 +11,7 @@ use model::{Attachment, Error, Kind, Result};
 
 use super::*;
 use crate::fence::Judged;
-use crate::fenced_answer::Gate;
+use crate::fenced_answer::FenceHost;
 use crate::listening::At;
 use crate::refusal::Refusal;
 use crate::server::OPENED;
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Opens something when it may.
 struct WaitingGate(Mutex<Receiver<()>>);
 
-impl Gate for WaitingGate {
+impl FenceHost for WaitingGate {
     fn is_host(&self, _: IpAddr) -> bool {
         false
     }
@@ -91,7 +91,7 @@ fn listen(server: &mut Server<'_>, record: &Attachment) -> (u64, SocketAddr) {
 fn what_waits_for_an_opening_delays_no_other_query() {
     let (go, may) = channel();
     let mut book = Steps::new(Vec::new());
-    let shared = (Arc::default(), Arc::new(WaitingGate(Mutex::new(may))) as Arc<dyn Gate>);
+    let shared = (Arc::default(), Arc::new(WaitingGate(Mutex::new(may))) as Arc<dyn FenceHost>);
     let mut server = Server::new(&mut book, 299, Path::new("/dev/null"), shared).unwrap();
     server.watch(server.answers.as_fd(), OPENED).unwrap();
     let mut fenced = attached("agents", "127.0.0.2/8", 0);
