@@ -73,32 +73,24 @@ pub(crate) fn refuse_unspoken(map: &PortMap) -> Result<()> {
     )))
 }
 
-/// Refuses a port that a process of this host listens on.
+/// Refuses a port that a process of this host listens on, but one that keeps it for the container.
 pub(crate) fn refuse(map: &PortMap) -> Result<()> {
-    if probe::port(map.protocol, map.host, map.host_port.get())? == Port::Free {
-        return Ok(());
-    }
-    let by = match taken(map) {
-        Taken::Kept => return Ok(()),
-        Taken::Podman(listener) if listener.name == RESERVER || called_us(listener.pid) => {
-            return Ok(());
-        }
-        Taken::Podman(listener) | Taken::By(listener) => listener.to_string(),
-        Taken::Unknown => UNSEEN.to_owned(),
-    };
-    Err(Error::conflict(format!(
-        "host port {}/{} ({map}) is in use by {by}",
-        map.host_port, map.protocol
-    )))
+    refuse_but(map, &|listener| listener.name == RESERVER || called_us(listener.pid))
 }
 
 /// Refuses a port that any program of this host listens on, be it for a container.
 pub(crate) fn refuse_any(map: &PortMap) -> Result<()> {
+    refuse_but(map, &|_| false)
+}
+
+/// The same, but for a listener of Podman's that keeps the port for the container.
+fn refuse_but(map: &PortMap, keeps: &dyn Fn(&Listener) -> bool) -> Result<()> {
     if probe::port(map.protocol, map.host, map.host_port.get())? == Port::Free {
         return Ok(());
     }
     let by = match taken(map) {
         Taken::Kept => return Ok(()),
+        Taken::Podman(listener) if keeps(&listener) => return Ok(()),
         Taken::Podman(listener) | Taken::By(listener) => listener.to_string(),
         Taken::Unknown => UNSEEN.to_owned(),
     };

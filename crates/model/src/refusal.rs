@@ -2,8 +2,8 @@
 //! quota.
 
 use crate::{
-    Attachment, Backend, Error, Gateway, Ipam, LinkKind, Network, NetworkName, Result, Runtime,
-    Via, Vlans, Wiring,
+    Attachment, Backend, Bridge, Error, Gateway, Ipam, LinkKind, Network, NetworkName, Result,
+    Runtime, Via, Vlans, Wiring,
 };
 
 impl Wiring {
@@ -16,31 +16,12 @@ impl Wiring {
         if self.fence.is_none() {
             return Ok(());
         }
-        let refused =
-            |why: &str| Err(Error::unsupported(format!("network {network}: egress {why}")));
-        let Some(bridge) = self.bridge() else {
-            return refused("needs a bridge, which is the network's gateway (driver bridge)");
-        };
-        if self.is_internal() {
-            return refused(
-                "says where an internal network's packets may go: leave out one of both",
-            );
-        }
-        if bridge.gateway == Gateway::None || self.address_space.is_some() {
-            return refused("needs a bridge that is the network's gateway");
-        }
-        if bridge.port.vlans != Vlans::default() {
-            return refused("is not supported on a VLAN of a bridge");
-        }
-        if self.firewall.as_ref().is_none_or(|it| it.backend != Backend::Nftables)
-            || self.masquerade.as_ref().is_some_and(|it| it.backend != Backend::Nftables)
-        {
-            return refused("needs the nftables back end");
-        }
+        let internal = "says where an internal network's packets may go: leave out one of both";
+        self.refuse_unrouted("egress", network, internal)?;
         if self.name_servers(ipam).is_empty() {
-            return refused(
-                "needs a subnet of which Spoke knows the gateway, for the network's names",
-            );
+            return Err(Error::unsupported(format!(
+                "network {network}: egress needs a subnet of which Spoke knows the gateway, for the network's names"
+            )));
         }
         Ok(())
     }
@@ -54,12 +35,31 @@ impl Wiring {
         if self.via.is_none() {
             return Ok(());
         }
-        let refused = |why: &str| Err(Error::unsupported(format!("network {network}: via {why}")));
+        let internal = "is no use for an internal network: leave out one of both";
+        let bridge = self.refuse_unrouted("via", network, internal)?;
+        match self.via.as_ref().is_some_and(|via| *via == Via::Device(bridge.name.clone())) {
+            true => Err(Error::unsupported(format!(
+                "network {network}: via names the network's own bridge"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// The bridge of a network with this option, all of whose packets this host routes and judges by nftables.
+    /// `internal` says what is wrong with the option where nothing leaves the network.
+    fn refuse_unrouted(
+        &self,
+        option: &str,
+        network: &NetworkName,
+        internal: &str,
+    ) -> Result<&Bridge> {
+        let refused =
+            |why: &str| Err(Error::unsupported(format!("network {network}: {option} {why}")));
         let Some(bridge) = self.bridge() else {
             return refused("needs a bridge, which is the network's gateway (driver bridge)");
         };
         if self.is_internal() {
-            return refused("is no use for an internal network: leave out one of both");
+            return refused(internal);
         }
         if bridge.gateway == Gateway::None || self.address_space.is_some() {
             return refused("needs a bridge that is the network's gateway");
@@ -73,10 +73,7 @@ impl Wiring {
         {
             return refused("needs the nftables back end");
         }
-        if self.via.as_ref().is_some_and(|via| *via == Via::Device(bridge.name.clone())) {
-            return refused("names the network's own bridge");
-        }
-        Ok(())
+        Ok(bridge)
     }
 }
 
@@ -87,13 +84,9 @@ impl Network {
     /// As [`Wiring::refuse_fence`].
     pub fn refuse_fence(&self) -> Result<()> {
         self.wiring.refuse_fence(&self.name, &self.ipam)?;
-        let bridge = self.wiring.bridge();
-        match bridge.filter(|_| self.wiring.fence.is_some()) {
-            Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
-                "network {}: egress needs a bridge that is the containers' default gateway",
-                self.name
-            ))),
-            Some(_) | None => Ok(()),
+        match self.wiring.fence.is_some() {
+            true => self.refuse_other_way("egress", &self.name),
+            false => Ok(()),
         }
     }
 
@@ -102,14 +95,7 @@ impl Network {
     /// # Errors
     /// [`crate::Kind::Unsupported`].
     pub fn refuse_own_fences(&self) -> Result<()> {
-        let bridge = self.wiring.bridge();
-        match bridge.is_some_and(|bridge| bridge.gateway == Gateway::Default) {
-            true => Ok(()),
-            false => Err(Error::unsupported(format!(
-                "network {}: egress of one container needs a bridge that is the containers' default gateway",
-                self.name
-            ))),
-        }
+        self.refuse_other_way("egress of one container", &self.name)
     }
 
     /// The same of a network that is made: its containers must not get another way out for the lack of one.
@@ -128,13 +114,19 @@ impl Network {
                 self.called()
             )));
         }
-        let bridge = self.wiring.bridge();
-        match bridge.filter(|_| self.wiring.via.is_some()) {
-            Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
-                "network {}: via needs a bridge that is the containers' default gateway",
-                self.called()
+        match self.wiring.via.is_some() {
+            true => self.refuse_other_way("via", self.called()),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses an option where the containers' default route does not lead through the bridge.
+    fn refuse_other_way(&self, option: &str, called: &NetworkName) -> Result<()> {
+        match self.wiring.bridge().is_some_and(|bridge| bridge.gateway == Gateway::Default) {
+            true => Ok(()),
+            false => Err(Error::unsupported(format!(
+                "network {called}: {option} needs a bridge that is the containers' default gateway"
             ))),
-            Some(_) | None => Ok(()),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod askers;
 mod elsewhere;
 mod entry;
+mod index;
 mod sandbox;
 mod served;
 mod served_gateway;
@@ -22,6 +23,7 @@ use model::{
 
 use elsewhere::Elsewhere;
 pub use entry::Entry;
+use index::{Index, drop_member};
 pub use sandbox::Sandbox;
 use served::Served;
 pub use served_gateway::ServedGateway;
@@ -44,9 +46,7 @@ pub struct Table {
     networks: BTreeMap<(NetworkName, bool), Served>,
     /// The same of networks that only attachments tell of.
     attached: BTreeMap<AttachmentId, (NetworkName, Served)>,
-    entries: HashMap<AttachmentId, Entry>,
-    by_name: HashMap<NetworkName, HashMap<String, BTreeSet<AttachmentId>>>,
-    by_address: HashMap<NetworkName, HashMap<IpAddr, AttachmentId>>,
+    here: Index<AttachmentId>,
     by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
     elsewhere: Elsewhere,
     ways: Ways,
@@ -103,7 +103,7 @@ impl Table {
                 None => self.attached.remove(id),
             };
         }
-        let mut gone = self.entries.get(id).map(|it| it.addresses.clone()).unwrap_or_default();
+        let mut gone = self.here.get(id).map(|it| it.addresses.clone()).unwrap_or_default();
         self.forget(id);
         if let Some(entry) = now.and_then(Entry::of) {
             gone.retain(|address| !entry.addresses.contains(address));
@@ -221,7 +221,7 @@ impl Table {
 
     /// The first container of whose attachment this holds.
     pub fn attached(&self, holds: impl Fn(&AttachmentId) -> bool) -> Option<&Entry> {
-        self.entries.iter().find(|(id, _)| holds(id)).map(|(_, entry)| entry)
+        self.here.iter().find(|(id, _)| holds(id)).map(|(_, entry)| entry)
     }
 
     /// Changes whenever [`Table::places`] may have changed.
@@ -238,7 +238,7 @@ impl Table {
     pub fn sandboxes(&self) -> BTreeSet<Sandbox> {
         let own = |entry: &&Entry| entry.runtime == Some(Runtime::Docker);
         let mut all: BTreeMap<&PathBuf, (u64, bool)> = BTreeMap::new();
-        for entry in self.entries.values().filter(own) {
+        for entry in self.here.iter().map(|(_, entry)| entry).filter(own) {
             let Some((path, inode)) = &entry.sandbox else { continue };
             let (known, is_shut) = all.entry(path).or_default();
             *known = (*known).max(*inode);
@@ -254,7 +254,7 @@ impl Table {
     /// The container in the sandbox at this path: what it is called, or else its id.
     pub(crate) fn container_in(&self, path: &Path) -> Option<String> {
         let is_in = |it: &&Entry| it.sandbox.as_ref().is_some_and(|(own, _)| own == path);
-        let entry = self.entries.values().find(is_in)?;
+        let entry = self.here.iter().map(|(_, entry)| entry).find(is_in)?;
         Some(if entry.name.is_empty() { entry.container.clone() } else { entry.name.clone() })
     }
 
@@ -291,7 +291,8 @@ impl Table {
 
     /// Everybody who has a name, by network and name.
     pub fn entries(&self) -> Vec<(&NetworkName, &Entry)> {
-        let all = self.entries.values().chain(self.elsewhere.entries());
+        let elsewhere = self.elsewhere.index().iter().map(|(_, entry)| entry);
+        let all = self.here.iter().map(|(_, entry)| entry).chain(elsewhere);
         let mut all: Vec<_> = all.map(|entry| (&entry.network, entry)).collect();
         all.sort_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
         all
@@ -304,22 +305,19 @@ impl Table {
 
     /// The addresses of a name, without its domain, on some networks.
     pub fn find<'a>(&'a self, networks: &[&NetworkName], name: &str) -> Vec<&'a Entry> {
-        let named = |network: &&NetworkName| self.by_name.get(*network)?.get(name);
-        let ids = networks.iter().filter_map(named).flatten();
-        let here = ids.filter_map(|id| self.entries.get(id));
-        here.chain(networks.iter().flat_map(|it| self.elsewhere.find(it, name))).collect()
+        let here = networks.iter().flat_map(|it| self.here.find(it, name));
+        here.chain(networks.iter().flat_map(|it| self.elsewhere.index().find(it, name))).collect()
     }
 
     /// Who has an address on one of these networks, on this host or another one.
     pub fn named_at(&self, networks: &[&NetworkName], address: IpAddr) -> Option<&Entry> {
-        let elsewhere = || networks.iter().find_map(|it| self.elsewhere.at(it, address));
+        let elsewhere = || networks.iter().find_map(|it| self.elsewhere.index().at(it, address));
         self.holder(networks, address).or_else(elsewhere)
     }
 
     /// Who has an address on one of these networks, on this host: only they ask here.
     pub fn holder(&self, networks: &[&NetworkName], address: IpAddr) -> Option<&Entry> {
-        let held = |network: &&NetworkName| self.by_address.get(*network)?.get(&address);
-        self.entries.get(networks.iter().find_map(held)?)
+        networks.iter().find_map(|it| self.here.at(it, address))
     }
 
     /// The interfaces of the asker's sandbox; none where no container has its address.
@@ -327,7 +325,7 @@ impl Table {
         let Some(own) = self.holder(&[asker.network], asker.address) else { return Vec::new() };
         let Some((path, inode)) = &own.sandbox else { return vec![own] };
         let ids = self.by_sandbox.get(path).into_iter().flatten();
-        let all = ids.filter_map(|id| self.entries.get(id));
+        let all = ids.filter_map(|id| self.here.get(id));
         let is_in = |entry: &&Entry| {
             entry.sandbox.as_ref().is_some_and(|(_, other)| is_same(*other, *inode))
         };
@@ -346,31 +344,15 @@ impl Table {
     }
 
     fn remember(&mut self, id: &AttachmentId, entry: Entry) {
-        let names = self.by_name.entry(id.network.clone()).or_default();
-        for name in entry.names() {
-            names.entry(name.clone()).or_default().insert(id.clone());
-        }
-        let addresses = self.by_address.entry(id.network.clone()).or_default();
-        for address in &entry.addresses {
-            addresses.insert(*address, id.clone());
-        }
         if let Some((path, _)) = &entry.sandbox {
             self.by_sandbox.entry(path.clone()).or_default().insert(id.clone());
             self.sandbox_generation += u64::from(entry.runtime == Some(Runtime::Docker));
         }
-        self.entries.insert(id.clone(), entry);
+        self.here.add(&id.network, id.clone(), entry);
     }
 
     fn forget(&mut self, id: &AttachmentId) {
-        let Some(entry) = self.entries.remove(id) else { return };
-        if let Some(names) = self.by_name.get_mut(&id.network) {
-            for name in entry.names() {
-                drop_member(names, name, id);
-            }
-        }
-        if let Some(addresses) = self.by_address.get_mut(&id.network) {
-            addresses.retain(|_, holder| holder != id);
-        }
+        let Some(entry) = self.here.remove(&id.network, id) else { return };
         if let Some((path, _)) = &entry.sandbox {
             drop_member(&mut self.by_sandbox, path, id);
             self.sandbox_generation += u64::from(entry.runtime == Some(Runtime::Docker));
@@ -382,17 +364,4 @@ impl Table {
 /// another namespace may have been at the same path before.
 fn is_same(one: u64, other: u64) -> bool {
     one == other || one == 0 || other == 0
-}
-
-fn drop_member<K: std::hash::Hash + Eq>(
-    all: &mut HashMap<K, BTreeSet<AttachmentId>>,
-    key: &K,
-    id: &AttachmentId,
-) {
-    if let Some(members) = all.get_mut(key) {
-        members.remove(id);
-        if members.is_empty() {
-            all.remove(key);
-        }
-    }
 }

@@ -66,7 +66,7 @@ impl Table {
     /// Who asks in a sandbox: on a network with a fence or with a way, where it is on one.
     pub(crate) fn asker_in(&self, sandbox: &Sandbox) -> Option<Asker<'_>> {
         let ids = self.by_sandbox.get(&sandbox.path)?;
-        let entries = ids.iter().filter_map(|id| self.entries.get(id));
+        let entries = ids.iter().filter_map(|id| self.here.get(id));
         let has_address = |entry: &&Entry| !entry.addresses.is_empty();
         let freedom = |entry: &&Entry| {
             let is_free = entry.fence.is_none() && self.fence_of(&entry.network).is_none();

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use model::{Attachment, AttachmentId, IfName, Network, NetworkName, Stage, Wiring};
 
+use super::index::drop_member;
+
 /// By what one attachment leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Led {
@@ -61,7 +63,7 @@ impl Ways {
         let mut has_way = false;
         if let Some(before) = self.all.remove(id) {
             has_way |= self.mark_of(&id.network, &before).is_some();
-            super::drop_member(&mut self.by_sandbox, &before.sandbox, id);
+            drop_member(&mut self.by_sandbox, &before.sandbox, id);
         }
         if let Some(led) = led {
             has_way |= self.mark_of(&id.network, &led).is_some();

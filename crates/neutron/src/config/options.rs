@@ -34,7 +34,7 @@ const OTHER_NAMES: [(&str, &str); 19] = [
 ];
 
 /// The options that are read. Others in the same file belong to other programs.
-const KNOWN: [&str; 27] = [
+pub(super) const KNOWN: [&str; 27] = [
     "auth_type",
     "auth_url",
     "username",

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 use serde_json::Value;
 
-use super::options::Options;
+use super::options::{KNOWN, Options};
 use super::{Access, KuryrConf, Proxies, kuryr};
 
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Options of the environment: `OS_` and these in capitals, older names first.
-const VARIABLES: [&str; 36] = [
+/// Options of the environment: `OS_` and these in capitals, then those of [`KNOWN`], then newer names.
+const OLDER: [&str; 8] = [
     "tenant_id",
     "tenant_name",
     "auth_token",
@@ -22,35 +22,11 @@ const VARIABLES: [&str; 36] = [
     "endpoint",
     "url",
     "ca_cert",
-    "auth_type",
-    "auth_url",
-    "username",
-    "user_id",
-    "user_domain_id",
-    "user_domain_name",
-    "password",
-    "project_id",
-    "project_name",
-    "project_domain_id",
-    "project_domain_name",
-    "default_domain_id",
-    "default_domain_name",
-    "application_credential_id",
-    "application_credential_name",
-    "application_credential_secret",
-    "token",
-    "region_name",
-    "interface",
-    "endpoint_override",
-    "network_endpoint_override",
-    "cacert",
-    "insecure",
-    "cert",
-    "key",
-    "identity_api_version",
-    "auth_plugin",
-    "verify",
 ];
+const NEWER: [&str; 5] = ["network_endpoint_override", "cacert", "cert", "key", "auth_plugin"];
+
+/// Options of [`KNOWN`] that the environment has by other names, or not at all.
+const OF_FILES: [&str; 4] = ["cafile", "timeout", "certfile", "keyfile"];
 
 /// Which of the sources is meant, and what holds whatever they say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -163,7 +139,8 @@ impl Sources {
 /// `OS_AUTH_URL`, `OS_USERNAME`, …
 fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Options {
     let mut options = Options::default();
-    for name in VARIABLES {
+    let known = KNOWN.into_iter().filter(|name| !OF_FILES.contains(name));
+    for name in OLDER.into_iter().chain(known).chain(NEWER) {
         let name_there = format!("OS_{}", name.to_ascii_uppercase());
         if let Some(value) = variable(&name_there) {
             options.set(name, &value, &name_there);
