@@ -74,7 +74,7 @@ impl Tuple {
         self.push(&mark.to_ne_bytes())
     }
 
-    /// The same in a set of ranges ([`Lookup::Ranges`]), which compares numbers in network order
+    /// The same in a set of ranges ([`super::Lookup::Ranges`]), which compares numbers in network order
     /// ([`super::Expression::NetworkOrder`]).
     #[must_use]
     pub fn mark_between(self, mark: u32) -> Self {
