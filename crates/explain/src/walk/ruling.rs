@@ -248,7 +248,7 @@ impl Walker<'_> {
         let end = if packet.is_reply { &self.trip.to } else { &self.trip.from };
         let fenced_one = end.site().and_then(|site| {
             let plug = site.plug_of(packet.source).or(site.plugs.first())?;
-            Some((site.name.as_str(), plug.called()))
+            Some((site.name.as_str(), plug))
         });
         match (packet.is_reply, place.path.iter().any(|chain| chain == "input")) {
             (false, _) => fenced(fenced_one, is_own),
@@ -301,25 +301,30 @@ fn in_anothers_name() -> Known {
 }
 
 /// What egress rules refuse, of a network or of the container alone.
-fn fenced(from: Option<(&str, &str)>, is_own: bool) -> Known {
+fn fenced(from: Option<(&str, &Plug)>, is_own: bool) -> Known {
     let what = match (from, is_own) {
         (Some((name, _)), true) => format!(
             "the egress rules of {name} do not allow it (spoke egress set --container {name} sets them)"
         ),
-        (Some((_, network)), false) => format!(
-            "the egress rules of network {network} do not allow it: spoke egress suggest {network} names the \
-             rule, and spoke egress set {network} sets it"
-        ),
+        // Two runtimes may call different networks alike: a command is given the name that is one network's.
+        (Some((_, plug)), false) => {
+            let network = &plug.network;
+            format!(
+                "the egress rules of network {} do not allow it: spoke egress suggest {network} names the rule, and spoke \
+             egress set {network} sets it",
+                plug.called()
+            )
+        }
         (None, _) => "egress rules do not allow it".to_owned(),
     };
     ("egress", what, None)
 }
 
 /// An answer that egress rules refuse: what others began is not answered to everybody.
-fn answered(to: Option<(&str, &str)>, is_own: bool, publish: Option<String>) -> Known {
+fn answered(to: Option<(&str, &Plug)>, is_own: bool, publish: Option<String>) -> Known {
     let who = match (to, is_own) {
         (Some((name, _)), true) => format!("{name} has egress rules, and"),
-        (Some((_, network)), false) => format!("network {network} has egress rules, and"),
+        (Some((_, plug)), false) => format!("network {} has egress rules, and", plug.called()),
         (None, _) => "who has egress rules".to_owned(),
     };
     let what = format!(

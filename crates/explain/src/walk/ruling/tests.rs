@@ -96,6 +96,22 @@ fn an_answer_that_egress_rules_refuse_is_the_called_ones() {
     assert_eq!(there.fix, None);
 }
 
+/// Two runtimes may call different networks alike: a command of Spoke's has the name in the book, a sentence the other.
+#[test]
+fn a_command_about_egress_rules_has_the_name_in_the_book() {
+    let (mut kernel, mut fenced) = (Fake::default(), site("a", "10.70.1.2/24", Space(1)));
+    fenced.plugs.iter_mut().for_each(|plug| plug.title = Some("shop".to_owned()));
+    let other = site("b", "10.70.2.3/24", Space(2));
+    let trip = trip(End::Container(fenced), End::Container(other));
+    let mut walker = Walker::new(&mut kernel, &trip, Vec::new());
+    let place = of_fence(&["forward", "leaving", "refused"], "denied");
+    let _ = walker.dropped((Space::HOST, "what a sends"), &packet(), place);
+    let what = walker.hops.pop().unwrap().what;
+    let wanted = "the egress rules of network shop do not allow it: spoke egress suggest a-net names the rule, and \
+                  spoke egress set a-net sets it";
+    assert!(what.starts_with(wanted), "{what}");
+}
+
 #[test]
 fn what_may_be_in_anothers_name_is_said_to_be() {
     let arriving = dropped(Space::HOST, &packet(), of_fence(&["forward", "started"], "arriving"));
