@@ -19,6 +19,7 @@ mod lost_calls;
 mod lost_engine;
 mod lost_leak;
 mod lost_locked;
+mod lost_removal;
 mod managed;
 mod neighbours;
 mod options;

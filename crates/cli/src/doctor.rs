@@ -8,6 +8,7 @@ mod kernel;
 mod kurma;
 mod plugins;
 mod ports;
+mod removed;
 mod source;
 mod switch;
 mod traffic;
@@ -51,6 +52,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     let (networks, attachments) = book(host_context, &mut checks).unwrap_or_default();
     let networks = titles(host_context).entitled(networks);
     checks.extend(daemon::check(host_context, &networks));
+    checks.extend(removed::checks(host_context, &networks));
     checks.extend(super::via::checks(&networks, &attachments));
     checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
     checks.extend(ports::checks(host_context, &attachments));

@@ -9,6 +9,7 @@ mod claims;
 mod cni;
 mod container;
 mod context;
+mod daemon;
 mod denied;
 mod dhcp;
 mod dns;
@@ -85,7 +86,7 @@ pub fn run(
     };
     match dispatch(&cli, host_context, out) {
         Ok(answer) => {
-            for note in &answer.notes {
+            for note in answer.notes.iter().chain(&daemon::note(&cli.command, host_context)) {
                 let _ = writeln!(err, "spoke: {}", sentence(note));
             }
             written(exit::write(out, &answer.text), answer.code, err)

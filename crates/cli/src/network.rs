@@ -9,7 +9,7 @@ use std::slice;
 use ::host::exit::exit_code;
 use ::host::facts::HostFacts;
 use engine::Engine;
-use model::{Alias, Error, Kind, Network, NetworkName, Result};
+use model::{Alias, Error, Kind, Network, NetworkName, Result, Runtime};
 
 use super::args::{
     CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, RmArgs, no_value,
@@ -278,7 +278,10 @@ fn remove(
     }
     let meant = engine.records.meant(name)?;
     let aliases = engine.records.aliases()?.into_iter().filter(|alias| alias.network == meant);
-    let broken: Vec<String> = aliases.map(|alias| broken(&alias, name)).collect();
+    let broken: Vec<String> = still_known(aliases.collect(), host_context)
+        .iter()
+        .map(|alias| broken(alias, name))
+        .collect();
     let removed = match cloud::remove(engine, name, force, host_context) {
         Ok(false) => engine.networks.remove(name, force),
         removed => removed.map(drop),
@@ -290,6 +293,17 @@ fn remove(
             .is_ok_and(|all| all.iter().any(|attachment| attachment.id.network == meant));
         with_advice(error, force || !is_used)
     })
+}
+
+/// Without those of networks that Docker has removed: an engine that does not answer may have them.
+fn still_known(mut aliases: Vec<Alias>, host_context: &HostContext) -> Vec<Alias> {
+    let is_dockers = |alias: &Alias| alias.runtime == Runtime::Docker;
+    if aliases.iter().any(is_dockers)
+        && let Some(listed) = (host_context.listed)()
+    {
+        aliases.retain(|alias| !is_dockers(alias) || listed.contains(alias.id.as_str()));
+    }
+    aliases
 }
 
 /// What is left of a removed network in a runtime.

@@ -55,6 +55,8 @@ struct Fixture {
     asked: RefCell<Vec<String>>,
     /// What Docker Engines answer next.
     running: RefCell<Vec<Result<Vec<Container>>>>,
+    /// The ids of the networks that Docker Engines list; none where they do not answer.
+    listed: RefCell<Option<BTreeSet<String>>>,
     /// The containers of a Docker Engine, and whether they run.
     runs: Vec<(String, bool)>,
 }
@@ -128,6 +130,7 @@ impl Fixture {
             root,
             asked: RefCell::default(),
             running: RefCell::default(),
+            listed: RefCell::default(),
             runs: Vec::new(),
         };
         fixture.write("proc/sys/kernel/osrelease", "6.18.0\n");
@@ -168,7 +171,7 @@ impl Fixture {
             now: Timestamp(NOW),
             socket: self.path("run/docker/plugins/spoke.sock"),
             neutron: &|| Ok(None),
-            listed: &|| None,
+            listed: &|| self.listed.borrow().clone(),
             foreign: &|| Ok(Arc::clone(&self.foreign)),
             kurma: ::host::kurma::Host::new(&config, &|_| None),
             names_host: false,

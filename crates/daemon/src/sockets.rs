@@ -14,6 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use host::serving::LOCK;
 use listenfd::ListenFd;
 use model::{Error, Result};
 use rustix::fs::{FlockOperation, Mode, flock};
@@ -173,7 +174,7 @@ impl Only {
     /// Makes this process the one daemon of the store below `runtime`. Refused, with its name,
     /// while there is another.
     pub(crate) fn daemon(runtime: &Path) -> Result<Self> {
-        let path = runtime.join("serve.lock");
+        let path = runtime.join(LOCK);
         let doing = |cause: io::Error| Error::os(format!("locking {}", path.display()), cause);
         DirBuilder::new().recursive(true).mode(0o700).create(runtime).map_err(doing)?;
         let mut lock = OpenOptions::new();

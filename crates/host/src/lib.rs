@@ -22,6 +22,7 @@ pub mod podman_networks;
 pub mod replaced;
 pub mod rivals;
 pub mod sandbox;
+pub mod serving;
 pub mod shared;
 mod sources;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use model::Result;
 use netlink::Socket;
 
 use super::held::Held;
+use crate::daemon::{NOT_RUNNING, START};
 
 const UFW_FLUSHED: &str =
     "it is on by its files, but its rules are not in the kernel: they were flushed; ufw reload";
@@ -138,14 +139,12 @@ pub(super) fn warnings(
     let mut all = Vec::new();
     match (follow, held) {
         (Some(by), Held::Former(_)) => all.push(format!(
-            "published ports obey other rules than {by} has now: `spoke serve` is away, or has not read them yet; \
-             systemctl start spoke"
+            "published ports obey other rules than {by} has now: {NOT_RUNNING}, or has not read them yet; {START}"
         )),
         (Some(by), Held::Nothing) => {
             let table = follow::TABLE;
             all.push(format!(
-                "published ports do not obey {by}: {table} is gone, and `spoke serve`, which makes it again, is away; \
-                 systemctl start spoke"
+                "published ports do not obey {by}: {table} is gone, and {NOT_RUNNING}, which makes it again; {START}"
             ));
         }
         (_, _) => {}

@@ -240,6 +240,9 @@ fn doctor_says_that_no_daemon_answers_docker() {
         Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
     host.engine().networks.create(&network).unwrap();
     let said = || host.try_spoke(&["doctor"]).1;
+    assert!(said().contains("FAIL  `spoke serve` does not run"), "{}", said());
+    // A daemon that Docker manages has its socket elsewhere.
+    let daemon = served(&host);
     assert!(!said().contains("spoke serve"), "{}", said());
     let socket = host.path("run/docker/plugins/spoke.sock");
     std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -250,10 +253,92 @@ fn doctor_says_that_no_daemon_answers_docker() {
     let text = said();
     assert!(text.contains("FAIL  `spoke serve` does not answer"), "{text}");
     assert!(text.contains("fix: systemctl restart spoke"), "{text}");
-    drop(listener);
+    drop((listener, daemon));
     let text = said();
     assert!(
         text.contains("FAIL  `spoke serve` does not run") && text.contains("network front "),
         "{text}"
     );
+}
+
+/// What a daemon has while it runs.
+fn served(host: &Fixture) -> std::fs::File {
+    std::fs::create_dir_all(host.path("run/spoke")).unwrap();
+    let lock = std::fs::File::create(host.path("run/spoke").join(::host::serving::LOCK)).unwrap();
+    file::lock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    lock
+}
+
+/// Only where one is expected: CNI and commands need none.
+#[test]
+fn lists_say_that_no_daemon_runs() {
+    let host = Fixture::new();
+    let lists = [
+        "ps",
+        "ports",
+        "port ls",
+        "network ls",
+        "endpoint ls",
+        "dns ls",
+        "ipam show",
+        "events",
+        "denied",
+    ];
+    let said = |list: &str| host.try_spoke(&list.split(' ').collect::<Vec<_>>()).2;
+    host.spoke("network create front");
+    for list in lists {
+        assert_eq!(said(list), "", "{list}");
+    }
+    let (name, wiring) = ("dock".parse().unwrap(), model::Wiring::default());
+    let network =
+        Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
+    let wanted = "spoke: `spoke serve` does not run: what is listed may be out of date, and nothing of it is repaired; \
+                  systemctl start spoke\n";
+    let all_say = || lists.iter().for_each(|list| assert_eq!(said(list), wanted, "{list}"));
+    host.engine().networks.create(&network).unwrap();
+    all_say();
+    let daemon = served(&host);
+    for list in lists {
+        assert_eq!(said(list), "", "{list}");
+    }
+    drop(daemon);
+    all_say();
+    host.engine().networks.remove(&network.name, false).unwrap();
+    assert_eq!(said("ps"), "");
+    // Of one that was killed.
+    host.write("run/docker/plugins/spoke.sock", "");
+    all_say();
+    assert_eq!(said("network inspect front"), "");
+}
+
+/// Docker removes a network also where the daemon does not answer.
+#[test]
+fn a_network_that_docker_has_removed_is_named() {
+    let host = super::network::two_networks();
+    let (name, wiring) = ("docker-1".parse().unwrap(), model::Wiring::default());
+    let network =
+        Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
+    let alias = model::Alias {
+        title: "shop".parse().ok(),
+        since: Timestamp(NOW - 20),
+        ..doubles::alias("0123", &network)
+    };
+    host.engine().networks.enroll(&alias, &network).unwrap();
+    let is_named = || {
+        let said = host.try_spoke(&["doctor"]).1;
+        let is_named =
+            said.contains("warn  network shop is in the book, and no Docker Engine that is asked");
+        assert_eq!(said.contains("fix: spoke network rm --force docker-1"), is_named, "{said}");
+        is_named
+    };
+    assert!(!is_named(), "no engine answers");
+    host.listed.replace(Some([alias.id.to_string()].into()));
+    assert!(!is_named());
+    let (_, _, said) = host.try_spoke(&["network", "rm", "docker-1"]);
+    assert!(said.contains("remove it there, with `docker network rm shop`"), "{said}");
+    host.listed.replace(Some(BTreeSet::new()));
+    assert!(is_named());
+    let (code, out, said) = host.try_spoke(&["network", "rm", "--force", "docker-1"]);
+    assert_eq!((code, out.as_str(), said.as_str()), (0, "docker-1\n", ""));
+    assert!(!is_named());
 }

@@ -86,7 +86,7 @@ impl fmt::Display for Notice {
             Notice::Unclaimed { network, name } => write!(
                 f,
                 "no Docker Engine that is asked lists network {name} (Docker's {network}): name \
-                 the engine that has it in the configuration, or remove it with spoke network rm"
+                 the engine that has it in the configuration, or remove it with spoke network rm --force {name}"
             ),
             Notice::Unlisted { subnet, network } => write!(
                 f,

@@ -1,0 +1,71 @@
+//! Whether `spoke serve` runs, where it should: for lists, and for `spoke doctor`.
+
+use std::path::Path;
+
+use host::serving::is_served;
+use host::web;
+use model::Runtime;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::args::dns::DnsCommand;
+use super::args::egress::EgressCommand;
+use super::args::{Command, EndpointCommand, IpamCommand, NetworkCommand, PortCommand};
+use crate::context::HostContext;
+
+/// What is said of a daemon that is not there, everywhere.
+pub(super) const NOT_RUNNING: &str = "`spoke serve` does not run";
+
+/// What starts it.
+pub(super) const START: &str = "systemctl start spoke";
+
+/// What is said of the daemon beside what a command lists, where it is expected and does not run.
+pub(super) fn note(command: &Command, host_context: &HostContext) -> Option<String> {
+    let is_away = || is_served(&host_context.runtime) == Some(false) && is_expected(host_context);
+    let what = "what is listed may be out of date, and nothing of it is repaired";
+    (lists(command) && is_away()).then(|| format!("{NOT_RUNNING}: {what}; {START}"))
+}
+
+/// Whether a command lists what the daemon keeps up to date, and ends.
+fn lists(command: &Command) -> bool {
+    match command {
+        Command::Ps(_) | Command::Ports(_) => true,
+        Command::Port(command) => matches!(command, PortCommand::Ls(_)),
+        Command::Network(command) => matches!(command, NetworkCommand::Ls(_)),
+        Command::Endpoint(command) => matches!(command, EndpointCommand::Ls(_)),
+        Command::Dns(command) => matches!(command, DnsCommand::Ls(_)),
+        Command::Egress(command) => matches!(command, EgressCommand::Show(_)),
+        Command::Ipam(command) => matches!(command, IpamCommand::Show { .. }),
+        Command::Events(wanted) => !wanted.follow,
+        Command::Denied(wanted) => !wanted.follow,
+        _ => false,
+    }
+}
+
+/// Whether this host has a daemon: CNI, Podman and commands need none. One that was killed leaves its sockets, a service
+/// manager keeps Docker's, and networks of Docker's are nothing without it.
+fn is_expected(host_context: &HostContext) -> bool {
+    let sockets = [host_context.socket.clone(), web::socket(&host_context.runtime)];
+    let networks = || (host_context.engine)()?.records.networks();
+    sockets.iter().any(|socket| socket.symlink_metadata().is_ok())
+        // A book that cannot be read is an error of what lists it.
+        || networks().is_ok_and(|all| all.iter().any(|it| it.runtime == Runtime::Docker))
+}
+
+/// Why Docker's calls are not answered, and what mends that. Where the socket is elsewhere, a daemon that Docker manages may
+/// answer.
+pub(super) fn unanswered(host_context: &HostContext) -> Option<(&'static str, &'static str)> {
+    match connect(&host_context.socket).err()? {
+        Errno::CONNREFUSED => Some((NOT_RUNNING, START)),
+        Errno::AGAIN => Some(("`spoke serve` does not answer", "systemctl restart spoke")),
+        _ if is_served(&host_context.runtime) == Some(false) => Some((NOT_RUNNING, START)),
+        _ => None,
+    }
+}
+
+/// Without waiting: one that is stopped takes no more calls once so many wait (`EAGAIN`).
+fn connect(socket: &Path) -> rustix::io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&fd, &SocketAddrUnix::new(socket)?)
+}
