@@ -82,7 +82,7 @@ fn refused_whichever_comes_first() {
 }
 
 /// That everybody who may be asked tells of a clash of Docker's network `front` within seconds, and of its end. The
-/// event has the name in the book: it is written before the engine is asked what it calls the network.
+/// event is written before the engine is asked what it calls the network, and is told once.
 #[track_caller]
 fn is_reported(bed: &Bed, words: &[&str], end: impl FnOnce()) {
     let spoke = "/opt/cni/bin/spoke";
@@ -91,7 +91,13 @@ fn is_reported(bed: &Bed, words: &[&str], end: impl FnOnce()) {
     let events = bed.spoke("events");
     let reported = events.lines().find(|line| line.contains(" clash ")).unwrap_or_default();
     let doctor = bed.world().try_sh(&format!("{spoke} doctor"));
-    assert!(reported.contains("(spoke network docker-10.80.9.0-24)"), "{events}");
+    assert!(reported.contains("(spoke network front)"), "{events}");
+    assert_eq!(events.matches(" clash ").count(), 1, "{events}");
+    let json = bed.spoke("events -o json");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let clash = json.as_array().into_iter().flatten().find(|event| event["event"] == "clash");
+    let named = clash.map(|event| (&event["network"], &event["title"]));
+    assert_eq!(named, Some((&json!("docker-10.80.9.0-24"), &json!("front"))), "{json}");
     for word in words {
         assert!(reported.contains(word), "{word}: {events}");
         assert!(doctor.stdout.contains(word), "{word}: {}", doctor.stdout);

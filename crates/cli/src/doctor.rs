@@ -13,9 +13,11 @@ mod source;
 mod switch;
 mod traffic;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ::host::facts::HostFacts;
+use ::host::views::Clash;
 use engine::Mode;
 use model::{Attachment, Network, Result};
 
@@ -26,6 +28,7 @@ use super::{events, findings, install, stock};
 use crate::answer::{Answer, FOUND};
 use crate::context::HostContext;
 use crate::output::{Output, render};
+use traffic::Overlap;
 
 /// The usual directories of plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
@@ -117,18 +120,24 @@ fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFac
     checks
 }
 
-/// Subnets of this host that two networks use, a sentence each with what repairs it.
+/// Subnets of this host that one of these networks and another one use, a sentence each with what repairs it.
 pub(super) fn clashes(
     host_context: &HostContext,
     networks: &[Network],
     facts: &HostFacts,
-) -> Vec<String> {
-    let checks = traffic::subnets(host_context, networks, facts).into_iter();
-    let sentence = |check: Check| match check.fix {
-        Some(fix) => format!("{}; mend it with: {fix}", check.what),
-        None => check.what,
+) -> BTreeSet<Clash> {
+    let in_book = |name: String| {
+        let network = networks.iter().find(|network| network.name.as_str() == name)?;
+        Some((network.name.clone(), network.runtime))
     };
-    checks.filter(|check| check.status != Status::Ok).map(sentence).collect()
+    let clash = |Overlap { check, ours }: Overlap| {
+        let sentence = match check.fix {
+            Some(fix) => format!("{}; mend it with: {fix}", check.what),
+            None => check.what,
+        };
+        Clash { sentence, networks: ours.into_iter().filter_map(in_book).collect() }
+    };
+    traffic::overlaps(host_context, networks, facts).into_iter().map(clash).collect()
 }
 
 /// Ports that were deleted in Neutron although containers have them.

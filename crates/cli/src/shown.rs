@@ -143,7 +143,8 @@ impl ShownRecords {
         match &facts {
             Ok(facts) => {
                 uplink = facts.uplink().map(|link| link.name.clone());
-                troubles = doctor::clashes(host_context, &self.networks, facts);
+                let clashes = doctor::clashes(host_context, &self.networks, facts).into_iter();
+                troubles = clashes.map(|clash| clash.sentence).collect();
             }
             Err(error) => notes.push(format!("the kernel does not describe this host: {error}")),
         }

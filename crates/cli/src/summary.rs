@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use config::Config;
 use engine::{Engine, Finding, Mode};
-use host::views::{OpenEngine, PoolUse};
+use host::views::{Clash, OpenEngine, PoolUse};
 use model::{Network, Result};
 
 use super::titles::Titles;
@@ -12,11 +12,17 @@ use super::usage::{self, Taken};
 use super::{doctor, findings};
 use crate::context::HostContext;
 
-/// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
-pub fn clashes<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> Result<BTreeSet<String>> {
+/// Each subnet of this host that one of these networks and another one use, as `spoke doctor` says it but for the names:
+/// they are those in the book, whatever networks are called meanwhile.
+pub fn clashes<'a>(
+    engine: &'a OpenEngine<'a>,
+    config: &Config,
+    networks: &[Network],
+) -> Result<BTreeSet<Clash>> {
     let host_context = host_context(engine, config);
-    let networks = engine()?.records.networks()?;
-    Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?).into_iter().collect())
+    let untitled = |network: &Network| Network { title: None, ..network.clone() };
+    let networks: Vec<Network> = networks.iter().map(untitled).collect();
+    Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?))
 }
 
 /// How full each pool of `networks` is.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::Engine;
-use host::event::Event;
+use host::event::{Event, What};
 use model::{Alias, Attachment, Kind, Network, NetworkName, Result};
 use serde::Serialize;
 
@@ -111,12 +111,23 @@ impl Titles {
         self.title(event.network.as_ref()?, event.runtime.as_deref())
     }
 
-    /// An event's message as people read it: it was written with the network's name in the book.
+    /// An event's message as people read it: it was written with the names of networks in the book.
     pub(super) fn sentence(&self, event: &Event) -> String {
-        match (&event.network, self.event(event)) {
-            (Some(network), Some(title)) => with_name(&event.message, network, &title),
-            (_, _) => event.message.clone(),
-        }
+        let is_clash = matches!(event.event, What::Clash | What::ClashOver);
+        let called = |network: &String, runtime| {
+            let renamed = || self.ours.get(network).filter(|_| is_clash).cloned();
+            self.title(network, runtime).or_else(renamed)
+        };
+        let networks = [
+            event.network.as_ref().map(|network| (network, event.runtime.as_deref())),
+            event.other_network.as_ref().map(|network| (network, None)),
+        ];
+        networks.into_iter().flatten().fold(event.message.clone(), |message, (network, runtime)| {
+            match called(network, runtime) {
+                Some(title) => with_name(&message, network, &title),
+                None => message,
+            }
+        })
     }
 
     /// Puts what a network is called in the place of its name.
@@ -135,14 +146,20 @@ impl Titles {
 }
 
 /// A sentence with another name for a network, which is a word of it. A container may be called as its network is: what
-/// stands at the beginning is the container.
+/// stands at the beginning is the container. Two runtimes may call different networks alike: a command of Spoke's keeps
+/// the name in the book.
 pub(super) fn with_name(text: &str, network: &str, title: &str) -> String {
-    let word = |(at, word): (usize, &str)| match word.strip_prefix(network) {
-        Some(end @ ("" | "," | ":" | ";" | ".")) if at > 0 => format!("{title}{end}"),
-        Some(_) | None => word.to_owned(),
+    let words: Vec<&str> = text.split(' ').collect();
+    let word = |(at, word): (usize, &&str)| match word.strip_prefix(network) {
+        Some(_) if words[..at].ends_with(&REMOVAL) => (*word).to_owned(),
+        Some(end @ ("" | "," | ":" | ";" | "." | ")")) if at > 0 => format!("{title}{end}"),
+        Some(_) | None => (*word).to_owned(),
     };
-    text.split(' ').enumerate().map(word).collect::<Vec<_>>().join(" ")
+    words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
 }
+
+/// The command of Spoke's that sentences name.
+const REMOVAL: [&str; 3] = ["spoke", "network", "rm"];
 
 /// What people call the network of a row, by what the row says of it.
 pub(super) fn shown<'a>(title: &'a Option<String>, network: &'a String) -> &'a String {
@@ -172,5 +189,40 @@ pub(super) fn meant(engine: &Engine<'_>, called: &NetworkName) -> Result<Network
     match engine.records.meant(called) {
         Err(error) if error.kind() == Kind::Conflict => Err(error),
         meant => Ok(meant.unwrap_or_else(|_| called.clone())),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use model::{Ipam, Runtime, Timestamp, Wiring};
+
+    use super::*;
+
+    fn network(name: &str, runtime: Runtime) -> Network {
+        let wiring = Wiring::default();
+        Network::new(name.parse().unwrap(), runtime, Timestamp(0), wiring, Ipam::None)
+    }
+
+    /// Two runtimes may call different networks alike: a command of Spoke's keeps the name in the book.
+    #[test]
+    fn a_clash_is_told_with_what_networks_are_called_now() {
+        let (dock, pods) = (network("docker-1", Runtime::Docker), network("pods", Runtime::Podman));
+        let renamed = Network { title: "cases".parse().ok(), ..pods.clone() };
+        let message = "10.8.0.0/24 (spoke network docker-1) and 10.8.0.0/25 (spoke network pods) overlap; mend it \
+                       with: docker network rm docker-1, or spoke network rm docker-1, or spoke network rm pods";
+        let event = Event {
+            other_network: Some("pods".to_owned()),
+            ..Event::new(What::Clash, Timestamp(1), message).on(&dock.name, Runtime::Docker)
+        };
+        let untitled = Titles::of(&[dock.clone(), pods]);
+        assert_eq!(untitled.sentence(&event), message);
+        let alias = Alias { title: "front".parse().ok(), ..doubles::alias("01", &dock) };
+        let titles = Titles::of(&[dock, renamed]).with(&[alias]);
+        assert_eq!(
+            titles.sentence(&event),
+            "10.8.0.0/24 (spoke network front) and 10.8.0.0/25 (spoke network cases) overlap; mend it \
+             with: docker network rm front, or spoke network rm docker-1, or spoke network rm pods"
+        );
     }
 }

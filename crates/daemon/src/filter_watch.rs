@@ -8,8 +8,9 @@ use host::event::{Event, What};
 use host::host_context::HostContext;
 use host::rivals::{News as Contest, Rivals};
 use host::time;
+use host::views::Clash;
 use linux::Concern;
-use model::Result;
+use model::{Network, Result};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Wake};
 
@@ -195,7 +196,7 @@ fn report_healed(daemon: &Daemon, took: Duration) {
 
 /// Compares the addresses of this host's networks whenever some change, until the daemon stops.
 pub(super) fn network(daemon: &Daemon, monitor: Monitor) {
-    let mut compared = (Clashes::default(), Unanswered::default());
+    let mut compared = Compared::default();
     let mut heard = network_until_lost(daemon, monitor, &mut compared);
     while let Err(error) = heard {
         daemon.journal.failed("watching this host's addresses", &error);
@@ -210,11 +211,10 @@ pub(super) fn network(daemon: &Daemon, monitor: Monitor) {
 fn network_until_lost(
     daemon: &Daemon,
     mut monitor: Monitor,
-    (clashes, unanswered): &mut (Clashes, Unanswered),
+    compared: &mut Compared,
 ) -> Result<()> {
     loop {
-        clashes.compare(daemon);
-        unanswered.compare(daemon);
+        compared.compare(daemon);
         if !is_changed(&mut monitor, daemon)? {
             return Ok(());
         }
@@ -243,16 +243,51 @@ fn is_changed(monitor: &mut Monitor, daemon: &Daemon) -> Result<bool> {
     }
 }
 
+/// What is compared with this host's addresses and routes: all of it with one reading of the book.
+#[derive(Debug, Default)]
+struct Compared {
+    clashes: Clashes,
+    unanswered: Unanswered,
+    failed: bool,
+}
+
+impl Compared {
+    fn compare(&mut self, daemon: &Daemon) {
+        match self.compare_all(daemon) {
+            Ok(()) => self.failed = false,
+            Err(error) if !self.failed => {
+                self.failed = true;
+                daemon.journal.failed("reading the networks of this host", &error);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn compare_all(&mut self, daemon: &Daemon) -> Result<()> {
+        let pool = &daemon.context_pool;
+        let networks = pool.with(|host_context| host_context.engine().records.networks())?;
+        self.clashes.compare(daemon, &networks);
+        let all =
+            pool.with(|host_context| Ok(host_context.engine().records.with_described(networks)))?;
+        self.unanswered.compare(daemon, &all);
+        Ok(())
+    }
+}
+
 /// The reported clashes.
 #[derive(Debug, Default)]
 struct Clashes {
-    reported: BTreeSet<String>,
+    reported: BTreeSet<Clash>,
     failed: bool,
 }
 
 impl Clashes {
-    fn compare(&mut self, daemon: &Daemon) {
-        match daemon.clashes() {
+    fn compare(&mut self, daemon: &Daemon, networks: &[Network]) {
+        let clashes = daemon.views.clashes;
+        let found = daemon.context_pool.with(|host_context| {
+            clashes(&|| Ok(host_context.engine()), daemon.context_pool.config(), networks)
+        });
+        match found {
             Ok(found) => {
                 self.failed = false;
                 daemon.journal.metrics.clashes(found.len());
@@ -268,22 +303,32 @@ impl Clashes {
         }
     }
 
-    fn changes(&mut self, found: BTreeSet<String>) -> Vec<Event> {
-        let event = |what, sentence: &String| Event::new(what, time::now(), sentence.clone());
-        let over: Vec<Event> = self
-            .reported
-            .difference(&found)
-            .map(|sentence| event(What::ClashOver, &format!("no longer: {sentence}")))
-            .collect();
-        let new = found.difference(&self.reported).map(|sentence| event(What::Clash, sentence));
+    fn changes(&mut self, found: BTreeSet<Clash>) -> Vec<Event> {
+        let no_longer =
+            |clash: &Clash| event(What::ClashOver, format!("no longer: {}", clash.sentence), clash);
+        let over: Vec<Event> = self.reported.difference(&found).map(no_longer).collect();
+        let new = found.difference(&self.reported);
+        let new = new.map(|clash| event(What::Clash, clash.sentence.clone(), clash));
         let events = new.chain(over).collect();
         self.reported = found;
         events
     }
 }
 
+/// It names its networks, so that who reads it learns what they are called by then.
+fn event(what: What, message: String, clash: &Clash) -> Event {
+    let mut networks = clash.networks.iter();
+    let event = Event::new(what, time::now(), message);
+    let event = match networks.next() {
+        Some((network, runtime)) => event.on(network, *runtime),
+        None => event,
+    };
+    Event { other_network: networks.next().map(|(network, _)| network.to_string()), ..event }
+}
+
 #[cfg(test)]
 mod tests {
+    use model::Runtime;
     use netlink::nft::Family;
 
     use super::*;
@@ -312,8 +357,12 @@ mod tests {
     fn tells_each_clash_once() {
         let mut clashes = Clashes::default();
         let mut reported = |found: &[&str]| -> Vec<String> {
-            let found = found.iter().map(|&one| one.to_owned()).collect();
-            let events = clashes.changes(found);
+            let clash = |sentence: &&str| Clash {
+                sentence: (*sentence).to_owned(),
+                networks: vec![("front".parse().unwrap(), Runtime::Docker)],
+            };
+            let events = clashes.changes(found.iter().map(clash).collect());
+            assert!(events.iter().all(|event| event.network.as_deref() == Some("front")));
             events.iter().map(|event| format!("{} {}", event.event.name(), event.message)).collect()
         };
         assert_eq!(reported(&["a", "b"]), ["clash a", "clash b"]);

@@ -40,7 +40,7 @@ mod store_watch;
 mod via;
 mod web;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -418,13 +418,6 @@ impl Daemon {
             stopped = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *stopped
-    }
-
-    /// Sentences about the networks of this host that have the same addresses.
-    fn clashes(&self) -> Result<BTreeSet<String>> {
-        self.context_pool.with(|host_context| {
-            (self.views.clashes)(&|| Ok(host_context.engine()), self.context_pool.config())
-        })
     }
 
     fn figures(&self) -> Result<String> {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use host::event::{Event, What};
 use host::time;
-use model::{NetworkName, Result};
+use model::{Network, NetworkName, Result};
 
 use super::Daemon;
 
@@ -20,9 +20,10 @@ pub(super) struct Unanswered {
 type Missing = BTreeMap<(NetworkName, IpAddr), String>;
 
 impl Unanswered {
-    /// Looks at the addresses of all networks, and reports what has changed since the last time.
-    pub(super) fn compare(&mut self, daemon: &Daemon) {
-        match found(daemon) {
+    /// Looks at the addresses of all networks, also of those that only a file describes, and reports what has changed since
+    /// the last time.
+    pub(super) fn compare(&mut self, daemon: &Daemon, networks: &[Network]) {
+        match found(networks) {
             Ok(found) => {
                 self.failed = false;
                 for message in self.changes(found) {
@@ -53,11 +54,8 @@ impl Unanswered {
     }
 }
 
-fn found(daemon: &Daemon) -> Result<Missing> {
-    let networks = daemon
-        .context_pool
-        .with(|host_context| host_context.engine().records.networks_and_described())?;
-    let missing = linux::masquerade::unanswered(&networks)?.into_iter();
+fn found(networks: &[Network]) -> Result<Missing> {
+    let missing = linux::masquerade::unanswered(networks)?.into_iter();
     Ok(missing.map(|it| ((it.network, it.address), it.what)).collect())
 }
 

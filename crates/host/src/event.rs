@@ -147,6 +147,9 @@ pub struct Event {
     /// On which network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
+    /// The other network, where it happened to two of Spoke's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_network: Option<String>,
     /// To which container, as its runtime calls it (Docker: the endpoint's id).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
@@ -176,6 +179,7 @@ impl Event {
             time: time.0,
             event,
             network: None,
+            other_network: None,
             container: None,
             name: None,
             interface: None,
@@ -210,6 +214,7 @@ impl Event {
         let fields = [
             Some(("event", self.event.name())),
             one("network", &self.network),
+            one("other_network", &self.other_network),
             one("container", &self.container),
             one("name", &self.name),
             one("interface", &self.interface),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use config::Config;
 use docker::api::Container;
 use engine::{Engine, Finding};
-use model::{Network, Result};
+use model::{Network, NetworkName, Result, Runtime};
 use neutron::Neutron;
 use page::{Content, View};
 use remote::{CleanupSubject, PendingCleanup};
@@ -28,8 +28,8 @@ pub struct Views {
     /// A view's content, and why something may be missing there; `None` for what is no document.
     pub content:
         for<'a> fn(&View, &'a OpenEngine<'a>, &Config, &Outside<'a>) -> Result<Option<Filled>>,
-    /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
-    pub clashes: for<'a> fn(&'a OpenEngine<'a>, &Config) -> Result<BTreeSet<String>>,
+    /// Each subnet of this host that one of these networks and another one use, as `spoke doctor` says it.
+    pub clashes: for<'a> fn(&'a OpenEngine<'a>, &Config, &[Network]) -> Result<BTreeSet<Clash>>,
     /// How full each pool of networks is, as `spoke ipam show` says it.
     pub pools: fn(&Engine, &[Network]) -> Result<Vec<PoolUse>>,
     /// A finding's kind, and a sentence about it, as `spoke gc` says it.
@@ -50,6 +50,15 @@ pub struct Outside<'a> {
     pub neutron: &'a dyn Fn() -> Result<Option<Arc<Neutron>>>,
     /// The networks that the Docker Engines of this host list.
     pub listed: &'a dyn Fn() -> Option<Listed>,
+}
+
+/// A subnet that two networks use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Clash {
+    /// That, and what mends it, with the names of networks in the book: what they are called may be learned later.
+    pub sentence: String,
+    /// Which of them are in the book, and their runtimes.
+    pub networks: Vec<(NetworkName, Runtime)>,
 }
 
 /// How full a pool is.

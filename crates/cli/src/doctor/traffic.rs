@@ -8,7 +8,7 @@ use linux::Exposed;
 use model::{Attachment, Family, LinkKind, Network, Runtime};
 use netlink::sysctl::Parameter;
 
-use super::super::claims::{self, Owner};
+use super::super::claims::{self, Claimed, Owner};
 use super::super::findings;
 use crate::check::{Check, parameter};
 use crate::context::HostContext;
@@ -38,7 +38,7 @@ pub(super) fn forwarding(
             );
             let (network, container) = (attached.network(), attached.container_name());
             let fix = explain::forward(attached.runtime, &container, network.as_str())
-                .unwrap_or_else(|| format!("restart {container}"));
+                .unwrap_or_else(|| made_again(attached.runtime, &container));
             checks.push(Check::fail(what, fix));
         } else if subnets.contains(&family) {
             checks.push(Check::ok(format!("{name} is turned on with the first container")));
@@ -48,6 +48,17 @@ pub(super) fn forwarding(
         checks.push(Check::ok("packets are forwarded where networks need it"));
     }
     checks
+}
+
+/// What gives a container its interfaces again where its runtime has no command for that: it gives them when it starts.
+fn made_again(runtime: Runtime, container: &impl std::fmt::Display) -> String {
+    match runtime {
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => format!(
+            "have the runtime of {container} remove it and make it again (of Kubernetes: kubectl delete pod, where a \
+             controller makes the next one)"
+        ),
+        Runtime::Spoke | Runtime::Docker | Runtime::Podman => format!("restart {container}"),
+    }
 }
 
 /// Whether the host forwards for a container, and turns forwarding on for it.
@@ -179,12 +190,41 @@ pub(super) fn subnets(
     networks: &[Network],
     facts: &HostFacts,
 ) -> Vec<Check> {
+    let overlaps = overlaps(host_context, networks, facts).into_iter();
+    let mut checks: Vec<Check> = overlaps.map(|overlap| overlap.check).collect();
+    if checks.is_empty() {
+        checks.push(Check::ok("no subnets overlap"));
+    }
+    checks
+}
+
+/// A subnet that two networks have, or that hides what this host reaches otherwise.
+pub(super) struct Overlap {
+    pub(super) check: Check,
+    /// The names in the book of those that are there.
+    pub(super) ours: Vec<String>,
+}
+
+impl Overlap {
+    fn new(check: Check, claims: &[&Claimed]) -> Self {
+        let ours = claims.iter().filter(|claim| claim.owner == Owner::Spoke);
+        Self { check, ours: ours.map(|claim| claim.network.clone()).collect() }
+    }
+}
+
+/// All of them.
+pub(super) fn overlaps(
+    host_context: &HostContext,
+    networks: &[Network],
+    facts: &HostFacts,
+) -> Vec<Overlap> {
     let claims = claims::claims(host_context, networks, facts);
-    let mut checks: Vec<Check> = claims::clashes(&claims)
+    let mut overlaps: Vec<Overlap> = claims::clashes(&claims)
         .into_iter()
         .map(|(one, other)| {
             let what = format!("{one} and {other} overlap: both give out the same addresses");
-            Check::warn(what, findings::newer(one, other).removal.clone())
+            let check = Check::warn(what, findings::newer(one, other).removal.clone());
+            Overlap::new(check, &[one, other])
         })
         .collect();
     let devices: BTreeSet<&String> =
@@ -193,13 +233,11 @@ pub(super) fn subnets(
         if claim.owner == Owner::Spoke && !devices.contains(&route.device) {
             let what =
                 format!("{claim} overlaps the route to {} through {}", route.dst, route.device);
-            checks.push(Check::warn(what, claim.removal.clone()));
+            let check = Check::warn(what, claim.removal.clone());
+            overlaps.push(Overlap::new(check, &[claim]));
         }
     }
-    if checks.is_empty() {
-        checks.push(Check::ok("no subnets overlap"));
-    }
-    checks
+    overlaps
 }
 
 /// What gives the network's containers a lower MTU. A runtime that describes its network with each container

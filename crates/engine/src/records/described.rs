@@ -29,7 +29,11 @@ impl Records<'_> {
     /// # Errors
     /// Where the book cannot be read.
     pub fn networks_and_described(&self) -> Result<Vec<Network>> {
-        let mut networks = self.networks()?;
+        Ok(self.with_described(self.networks()?))
+    }
+
+    /// All these of the book, and those that only a runtime's file describes, by name.
+    pub fn with_described(&self, mut networks: Vec<Network>) -> Vec<Network> {
         let mut known: BTreeSet<NetworkName> = networks.iter().map(|it| it.name.clone()).collect();
         for described in self.host.described() {
             // Of two files with one name the first counts.
@@ -40,7 +44,7 @@ impl Records<'_> {
             }
         }
         networks.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(networks)
+        networks
     }
 
     /// Refuses a new network with the name of one that a runtime's file describes: containers of the two would be on
