@@ -116,3 +116,66 @@ fn machines_beyond_are_followed() {
     says("r outside 80", 5, route);
     assert!(!bed.works(OUT_OF_R, "0.3"));
 }
+
+/// The second uplink as a worse way out. Without the first one, the machine beyond answers by the second.
+const WORSE: &str = "ip route add default via 192.0.3.2 metric 200
+    ip -n far route add 192.0.2.1/32 via 192.0.3.1 metric 9";
+/// The other end of the first uplink is off: that has no carrier. What was by it is made again.
+const UNPLUGGED: &str = "ip -n far link set eth0 down";
+const PLUGGED: &str =
+    "ip -n far link set eth0 up; ip -n far route add 192.0.2.1/32 dev eth0 src 203.0.113.77
+    sysctl -qw net.ipv4.conf.up0.ignore_routes_with_linkdown=0
+    timeout 10 bash -c 'until [ $(cat /sys/class/net/up0/carrier) = 1 ]; do sleep 0.05; done'";
+const WITHOUT: &str = "has no carrier: its other end is off, or is not connected. Another default route is not taken \
+    meanwhile, unless sysctl -w net.ipv4.conf.up0.ignore_routes_with_linkdown=1 was run";
+
+const LOST_CARRIER: &[Fault] = &[
+    Fault {
+        ask: "a outside 80",
+        seed: UNPLUGGED,
+        undo: PLUGGED,
+        tries: OUT,
+        hop: "uplink",
+        says: WITHOUT,
+    },
+    // It comes in by the second, and the answer leaves by the first.
+    Fault {
+        ask: "203.0.113.77 192.0.3.1 8080",
+        seed: UNPLUGGED,
+        undo: PLUGGED,
+        tries: IN_BY_UP1,
+        hop: "uplink",
+        says: "up0, by which it leaves this host, has no carrier",
+    },
+    Fault {
+        ask: "outside b 80",
+        seed: UNPLUGGED,
+        undo: PLUGGED,
+        tries: IN_BY_UP1,
+        hop: "uplink",
+        says: "up0, the way to the outside, has no carrier",
+    },
+];
+
+/// Two default routes with metrics: the kernel takes the worse one where the better one is gone, and not where its link
+/// has only lost its carrier.
+#[test]
+fn the_worse_of_two_ways_out() {
+    let bed = Bed::new();
+    bed.sh(&format!("{TWO_UPLINKS}\n{WORSE}"));
+    bed.reaches("a outside 80", OUT);
+    // It comes by the second, and is answered by the first.
+    bed.reaches("203.0.113.77 192.0.3.1 8080", IN_BY_UP1);
+    bed.finds(LOST_CARRIER);
+    bed.sh(&format!("{UNPLUGGED}; sysctl -qw net.ipv4.conf.up0.ignore_routes_with_linkdown=1"));
+    bed.reaches("a outside 80", OUT);
+    bed.reaches("203.0.113.77 192.0.3.1 8080", IN_BY_UP1);
+    bed.sh(PLUGGED);
+    bed.reaches("a outside 80", OUT);
+    // The kernel takes the routes by a link away with it.
+    bed.sh("ip link set up0 down");
+    bed.reaches("a outside 80", OUT);
+    bed.reaches("outside b 80", IN_BY_UP1);
+    bed.sh("ip link set up0 up; ip route add default via 192.0.2.2");
+    bed.reaches("a outside 80", OUT);
+}

@@ -1,7 +1,9 @@
 //! Containers of several runtimes on one network.
 
 use serde_json::{Value, json};
-use tests::{Cni, Engine, Output, Plugins, Podman5, PodmanRelease, Release, Serve, World};
+use tests::{
+    Cgroup, Cni, Engine, Output, Plugins, Podman, Podman5, PodmanRelease, Release, Serve, World,
+};
 
 const SPOKE: &str = "/opt/cni/bin/spoke";
 
@@ -179,4 +181,41 @@ fn podman_cni_and_the_command_line() {
     neighbours(world);
     mesh(world, &["box", "web", "api", "pod"]);
     reaches(world, "podman/web podman/api 80", "true");
+    let paused = |arguments: &str| drop(podman.podman(arguments));
+    paused_by_podman(world, &paused, "box web 80", "podman unpause web");
+}
+
+/// Of this host's Podman, whose containers come by CNI.
+#[test]
+fn paused_by_podman_4() {
+    let world = World::new(&Plugins::subject());
+    Podman::set_up(&world);
+    let cgroup = Cgroup::new();
+    Podman::run(&world, "network create --subnet 10.77.0.0/24 front");
+    for name in ["web", "box"] {
+        let (parent, image) = (cgroup.name(), Podman::IMAGE);
+        let options = format!("-d --name {name} --network front --cgroup-parent /{parent}");
+        Podman::run(&world, &format!("run {options} {image} /bin/httpd -f -h /www"));
+        let pid = Podman::run(&world, &format!("inspect --format {{{{.State.Pid}}}} {name}"));
+        world.until_listens(pid.trim(), 80);
+    }
+    let id = Podman::run(&world, "inspect --format {{.Id}} web");
+    let fix = format!("podman unpause {}", &id[..12]);
+    let paused = |arguments: &str| drop(Podman::run(&world, arguments));
+    paused_by_podman(&world, &paused, "box web 80", &fix);
+}
+
+/// Of a paused container the kernel still takes connections, and no program answers. The command that is named lets it go on.
+#[track_caller]
+fn paused_by_podman(world: &World, podman: &dyn Fn(&str), ask: &str, fix: &str) {
+    let ((netns, _), (_, web)) = (place(world, "box"), place(world, "web"));
+    let page = format!("nsenter --net={netns} busybox wget -qO/dev/null http://{web}/");
+    reaches(world, ask, &page);
+    podman("pause web");
+    fails(world, ask, "paused", &page);
+    fails(world, "web box 80", "paused", "false");
+    let found = world.try_sh(&format!("{SPOKE} explain {ask}")).stdout;
+    assert!(found.contains(&format!("fix: {fix}\n")), "{found}");
+    podman(fix.strip_prefix("podman ").expect("Podman's"));
+    reaches(world, ask, &page);
 }

@@ -29,12 +29,7 @@ impl Walker<'_> {
             self.ok("outside", format!("{} comes in by {}", packet.source, link.name));
             self.other_ways_in(&link, packet)?;
         }
-        if !link.flags.is_up() || !link.flags.has_carrier() {
-            let what = format!("{}, the way to the outside, is down", link.name);
-            return Err(
-                self.fail(Hop::new("uplink", what).fixed(format!("ip link set {} up", link.name)))
-            );
-        }
+        self.is_connected(&link, "the way to the outside", packet)?;
         packet.input = Some(Device::from(&link));
         self.ingress(packet)?;
         self.host(&link, packet)

@@ -61,12 +61,7 @@ impl Walker<'_> {
 
     /// Out of this host.
     fn beyond(&mut self, out: &Link, gateway: Option<IpAddr>, packet: &Packet) -> Walked<Arrived> {
-        if !out.flags.is_up() || !out.flags.has_carrier() {
-            let what =
-                format!("{}, by which it leaves this host, is down or has no carrier", out.name);
-            let fix = format!("ip link set {} up", out.name);
-            return Err(self.fail(Hop::new("uplink", what).fixed(fix)));
-        }
+        self.is_connected(out, "by which it leaves this host", packet)?;
         if let Some(there) = self.elsewhere(packet.destination).filter(|_| !packet.is_reply) {
             return Err(self.leaves(&there, out, packet.destination));
         }
@@ -83,6 +78,26 @@ impl Walker<'_> {
         }
         self.ok("uplink", format!("it leaves by {}, to {next}", out.name));
         Ok(Arrived::Beyond)
+    }
+
+    /// That a link to other hosts is up, and has a carrier. Without a carrier the kernel goes on to use the routes by it, also
+    /// where a worse one leads out by another link; whether there is one, the kernel does not say.
+    pub(super) fn is_connected(&mut self, link: &Link, so: &str, packet: &Packet) -> Walked<()> {
+        let name = &link.name;
+        if !link.flags.is_up() {
+            let hop = Hop::new("uplink", format!("{name}, {so}, is down"));
+            return Err(self.fail(hop.fixed(format!("ip link set {name} up"))));
+        }
+        if !link.flags.has_carrier() {
+            let ignore =
+                Parameter::ignore_routes_with_linkdown(packet.family(), name.as_str()).command("1");
+            let what = format!(
+                "{name}, {so}, has no carrier: its other end is off, or is not connected. Another default route is not \
+                 taken meanwhile, unless {ignore} was run"
+            );
+            return Err(self.fail(Hop::new("uplink", what)));
+        }
+        Ok(())
     }
 
     /// Whether containers are behind a link, and no other hosts: they are behind a bridge only where the default route

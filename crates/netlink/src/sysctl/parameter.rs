@@ -40,6 +40,11 @@ impl Parameter {
         Self::of_device(Family::V4, device, "rp_filter")
     }
 
+    /// Whether routes by the device are passed over while it has no carrier.
+    pub fn ignore_routes_with_linkdown(family: Family, device: &str) -> Self {
+        Self::of_device(family, device, "ignore_routes_with_linkdown")
+    }
+
     /// Which questions of ARP the device does not answer.
     pub fn arp_ignore(device: &str) -> Self {
         Self::of_device(Family::V4, device, "arp_ignore")
