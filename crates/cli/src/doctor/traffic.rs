@@ -314,4 +314,13 @@ mod tests {
         let of_file = lower_mtu(&Network { runtime: Runtime::Cni, ..network }, 1400);
         assert!(of_file.contains("configuration of shop;"), "{of_file}");
     }
+
+    /// CNI has no restart: a runtime calls it for containers that it makes.
+    #[test]
+    fn a_container_that_no_command_restarts_is_made_again() {
+        for runtime in [Runtime::Cni, Runtime::Reference, Runtime::Kurma] {
+            let said = made_again(runtime, &"shop/web");
+            assert!(said.starts_with("have the runtime of shop/web remove it and make"), "{said}");
+        }
+    }
 }
