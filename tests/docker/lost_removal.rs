@@ -21,7 +21,7 @@ fn removed_without_the_daemon(release: Release) {
     let listed = bed.engine.docker("network ls --format \"{{.Name}}\"");
     assert!(listed.contains("front") && !listed.contains("gone"), "{listed}");
     let ours = bed.engine.world().try_sh(&format!("{SPOKE} network ls -q"));
-    assert_eq!(ours.stdout, "front\ngone\n");
+    assert_eq!(ours.stdout, "docker-10.83.7.0-24\ndocker-10.83.8.0-24\n");
     assert!(ours.stderr.contains("`spoke serve` does not run: "), "{}", ours.stderr);
     let doctor = bed.engine.world().try_sh(&format!("{SPOKE} doctor")).stdout;
     let named = "network gone is in the book, and no Docker Engine that is asked lists it";
@@ -31,7 +31,7 @@ fn removed_without_the_daemon(release: Release) {
     bed.serve = Serve::start(bed.engine.world(), &[]);
     bed.until(&format!("{SPOKE} events | grep -q \" freed .*subnet 10.83.8.0/24\""));
     let freed = bed.spoke("network ls -q");
-    assert_eq!(freed.trim(), "front");
+    assert_eq!(freed.trim(), "docker-10.83.7.0-24");
     assert!(!bed.world().try_sh(&format!("{SPOKE} doctor")).stdout.contains("is in the book, and"));
     bed.docker("network rm front");
     bed.is_clean();

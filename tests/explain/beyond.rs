@@ -121,7 +121,8 @@ fn machines_beyond_are_followed() {
 const WORSE: &str = "ip route add default via 192.0.3.2 metric 200
     ip -n far route add 192.0.2.1/32 via 192.0.3.1 metric 9";
 /// The other end of the first uplink is off: that has no carrier. What was by it is made again.
-const UNPLUGGED: &str = "ip -n far link set eth0 down";
+const UNPLUGGED: &str = "ip -n far link set eth0 down
+    timeout 10 bash -c 'until ip route show dev up0 | grep -q linkdown; do sleep 0.05; done'";
 const PLUGGED: &str =
     "ip -n far link set eth0 up; ip -n far route add 192.0.2.1/32 dev eth0 src 203.0.113.77
     sysctl -qw net.ipv4.conf.up0.ignore_routes_with_linkdown=0
