@@ -206,7 +206,7 @@ mod tests {
 
     /// Two runtimes may call different networks alike: a command of Spoke's keeps the name in the book.
     #[test]
-    fn a_clash_is_told_with_what_networks_are_called_now() {
+    fn a_clash_names_networks_as_they_are_called_now() {
         let (dock, pods) = (network("docker-1", Runtime::Docker), network("pods", Runtime::Podman));
         let renamed = Network { title: "cases".parse().ok(), ..pods.clone() };
         let message = "10.8.0.0/24 (spoke network docker-1) and 10.8.0.0/25 (spoke network pods) overlap; mend it \

@@ -319,8 +319,8 @@ mod tests {
     #[test]
     fn a_container_that_no_command_restarts_is_made_again() {
         for runtime in [Runtime::Cni, Runtime::Reference, Runtime::Kurma] {
-            let said = made_again(runtime, &"shop/web");
-            assert!(said.starts_with("have the runtime of shop/web remove it and make"), "{said}");
+            let advice = made_again(runtime, &"shop/web");
+            assert!(advice.starts_with("have the runtime of shop/web remove it and make"), "{advice}");
         }
     }
 }
