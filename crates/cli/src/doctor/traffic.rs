@@ -320,7 +320,10 @@ mod tests {
     fn a_container_that_no_command_restarts_is_made_again() {
         for runtime in [Runtime::Cni, Runtime::Reference, Runtime::Kurma] {
             let advice = made_again(runtime, &"shop/web");
-            assert!(advice.starts_with("have the runtime of shop/web remove it and make"), "{advice}");
+            assert!(
+                advice.starts_with("have the runtime of shop/web remove it and make"),
+                "{advice}"
+            );
         }
     }
 }
