@@ -1,6 +1,8 @@
 //! Metrics for Prometheus. What only the daemon sees is counted when it happens; what is in the
 //! store is counted at each request, so that it cannot be wrong.
 
+#[cfg(test)]
+mod documented;
 mod fence;
 mod hosts;
 mod names;

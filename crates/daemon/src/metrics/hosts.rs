@@ -33,7 +33,7 @@ pub(crate) struct HostFigures {
 pub(super) struct Hosts {
     members: Family<Labels, Gauge>,
     others: [Family<Labels, Gauge>; 5],
-    certificates: Family<Labels, Gauge>,
+    pub(super) certificates: Family<Labels, Gauge>,
     etcd: Family<Labels, Gauge>,
 }
 
