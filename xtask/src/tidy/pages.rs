@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use crate::Result;
 
 /// The pages beside those in `docs`.
-const TOP: [&str; 5] =
-    ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "STYLE.md"];
+const TOP: [&str; 6] =
+    ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "STYLE.md"];
 
 pub(super) fn complaints(root: &Path) -> Result<Vec<String>> {
     let mut pages: Vec<PathBuf> = TOP.iter().map(|name| root.join(name)).collect();
