@@ -22,7 +22,7 @@ mod service;
 mod subnets;
 
 pub use addresses::Addresses;
-pub use addresses::free::{Occupancy, check_subnet};
+pub use addresses::free::{CHOSEN_FIRST, Occupancy, check_subnet};
 pub use addresses::shared::{InUse, Shared};
 pub use attachments::Attachments;
 pub use attachments::amend::withdraw::HostPort;

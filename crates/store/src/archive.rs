@@ -16,8 +16,8 @@ use crate::embedded::file::{self, Kind};
 /// No backup is larger, in bytes.
 pub const LARGEST: u64 = 1 << 30;
 
-/// The layout of the records. A later version reads earlier ones.
-const LAYOUT: u32 = 1;
+/// The layout of a backup's records; the store's own is `embedded::header`'s. A later version reads earlier ones.
+const BACKUP_LAYOUT: u32 = 1;
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
@@ -52,7 +52,7 @@ struct Foot {
 /// # Errors
 /// `Invalid` where a record is larger than the store takes.
 pub fn write(records: &[(Key, Record)], version: &str, now: Timestamp) -> Result<Vec<u8>> {
-    let head = Head { spoke_backup: LAYOUT, version: version.to_owned(), taken: now.0 };
+    let head = Head { spoke_backup: BACKUP_LAYOUT, version: version.to_owned(), taken: now.0 };
     let mut bytes = Vec::new();
     push(&mut bytes, &head)?;
     for (key, record) in records {
@@ -76,9 +76,9 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(Key, Record)>> {
     let (first, rest) = text.split_once('\n').ok_or_else(|| no_backup("it has one line"))?;
     let head: Head =
         serde_json::from_str(first).map_err(|_| no_backup("its first line is no head"))?;
-    if head.spoke_backup != LAYOUT {
+    if head.spoke_backup != BACKUP_LAYOUT {
         return Err(Error::unsupported(format!(
-            "the backup has layout {}, written by version {}; this version reads layout {LAYOUT}",
+            "the backup has layout {}, written by version {}; this version reads layout {BACKUP_LAYOUT}",
             head.spoke_backup,
             model::text::shown(&head.version)
         )));

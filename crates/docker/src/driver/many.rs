@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use engine::Engine;
+use engine::{CHOSEN_FIRST, Engine};
 use model::{
-    Alias, AliasId, EgressPolicy, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName,
-    Publisher, Result, Runtime, SharedRules, Space, Subnet, Timestamp,
+    Alias, AliasId, EgressPolicy, EngineKind, Error, Handoff, IpNet, NetworkName, Publisher,
+    Result, Runtime, SharedRules, Space, Subnet, Timestamp,
 };
 use spec::{FrontEnd, HOSTS, ManyHostsSpec, NetworkSpec, Texts, take_rules};
 
@@ -19,9 +19,6 @@ use super::network::alias_id;
 use super::option::{ICC, ingress};
 use super::template::INGRESS;
 use libnetwork::Answer;
-
-/// Where Spoke takes subnets of this host from, where none is named.
-const CHOSEN_HERE: &str = "10.200.0.0/13";
 
 /// A network of many hosts that Docker was asked for, under whatever name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,12 +124,11 @@ fn whole(block: &Block) -> Result<&Subnet> {
 
 /// Every host takes the same first subnet where none is named, so another one is likely to have it.
 fn refuse_chosen_here(subnets: &[IpNet]) -> Result<()> {
-    let here: Ipv4Net = CHOSEN_HERE.parse().map_err(|_| Error::bug("a subnet of our own"))?;
-    let is_chosen = |net: &&IpNet| matches!(net, IpNet::V4(net) if here.contains(net));
+    let is_chosen = |net: &&IpNet| matches!(net, IpNet::V4(net) if CHOSEN_FIRST.contains(net));
     match subnets.iter().find(is_chosen) {
         None => Ok(()),
         Some(net) => Err(Error::invalid(format!(
-            "-o {HOSTS}: {net} is of {here}, from which each host takes subnets of its own; name one that no \
+            "-o {HOSTS}: {net} is of {CHOSEN_FIRST}, from which each host takes subnets of its own first; name one that no \
              host has, such as --subnet 10.64.0.0/16"
         ))),
     }

@@ -118,6 +118,10 @@ fn usual(family: Family) -> u8 {
     }
 }
 
+/// The part of [`blocks`] that is searched first: its 2048 subnets of the usual size are where hosts without
+/// many networks have all that they chose.
+pub const CHOSEN_FIRST: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 13);
+
 /// Where subnets of this size are taken from, in this order. Of the private IPv4 addresses (RFC
 /// 1918) the middle of 10.0.0.0/8 is what other programs choose least; its lower half and
 /// 192.168.0.0/16 are what people do.

@@ -1,4 +1,4 @@
-//! Containers that are ways of networks, as records say where they are.
+//! Containers that are the way (`via`) of a network: by which attachment and addresses they are reached.
 
 use model::{Attachment, Error, LinkKind, Network, Result};
 

@@ -89,6 +89,26 @@ pub(super) fn reaches_gateway(
     }
 }
 
+/// The kernel's driver of a link of this kind, where nothing else of the link says which kind it is.
+fn driver(kind: &LinkKind) -> Option<&'static str> {
+    match kind {
+        LinkKind::Dummy => Some("dummy"),
+        LinkKind::Tap(_) => Some("tun"),
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) => Some("veth"),
+        LinkKind::Loopback
+        | LinkKind::Macvlan(_)
+        | LinkKind::Ipvlan(_)
+        | LinkKind::Vlan(_)
+        | LinkKind::Device(_)
+        | LinkKind::Chain(_)
+        | LinkKind::Neutron(_)
+        | LinkKind::Ovs(_)
+        | LinkKind::Plug(_)
+        | LinkKind::Remote(_)
+        | LinkKind::ExternalInterface(_) => None,
+    }
+}
+
 /// The link is of its kind and on its parent; the calling thread is in the container.
 pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) -> Result<()> {
     let Some(kind) = attachment.wiring.link.as_ref().map(|link| &link.kind) else {
@@ -99,7 +119,18 @@ pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) 
         LinkKind::Macvlan(macvlan) => Some(Sharing::Macvlan(macvlan.mode)),
         LinkKind::Ipvlan(ipvlan) => Some(Sharing::Ipvlan(ipvlan.mode)),
         LinkKind::Vlan(vlan) => Some(Sharing::Vlan(vlan.id)),
-        _ => None,
+        LinkKind::Bridge(_)
+        | LinkKind::Ptp(_)
+        | LinkKind::Loopback
+        | LinkKind::Device(_)
+        | LinkKind::Dummy
+        | LinkKind::Tap(_)
+        | LinkKind::Chain(_)
+        | LinkKind::Neutron(_)
+        | LinkKind::Ovs(_)
+        | LinkKind::Plug(_)
+        | LinkKind::Remote(_)
+        | LinkKind::ExternalInterface(_) => None,
     };
     if sharing.is_some() && link.sharing != sharing {
         return Err(match (sharing, link.sharing) {
@@ -114,12 +145,7 @@ pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) 
         });
     }
     same_mtu(attachment, link)?;
-    let driver = match kind {
-        LinkKind::Dummy => Some("dummy"),
-        LinkKind::Tap(_) => Some("tun"),
-        LinkKind::Bridge(_) | LinkKind::Ptp(_) => Some("veth"),
-        _ => None,
-    };
+    let driver = driver(kind);
     if driver.is_some() && link.kind.as_deref() != driver {
         return Err(other_kind(name));
     }

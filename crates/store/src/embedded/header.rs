@@ -15,9 +15,9 @@ pub(super) const SIZE: usize = 24;
 /// No journal is longer, in bytes.
 pub(super) const LONGEST: usize = 4 << 20;
 
-/// The layout of this version's records. A later one upgrades them, and writes its number; then this
+/// The layout of this version's records in the store; that of a backup is `archive`'s. A later one upgrades them, and writes its number; then this
 /// version refuses the store, because it would misread it.
-const LAYOUT: u16 = 0;
+const STORE_LAYOUT: u16 = 0;
 
 /// Why bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Header {
         let mut bytes = [0; SIZE];
         bytes[0..8].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[8..10].copy_from_slice(&state.to_le_bytes());
-        bytes[10..12].copy_from_slice(&LAYOUT.to_le_bytes());
+        bytes[10..12].copy_from_slice(&STORE_LAYOUT.to_le_bytes());
         bytes[12..16].copy_from_slice(&length.to_le_bytes());
         bytes[16..24].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -97,7 +97,7 @@ impl Header {
             _ => return Err(Unread::Damaged),
         };
         match layout {
-            LAYOUT => Ok(Self { sequence, state }),
+            STORE_LAYOUT => Ok(Self { sequence, state }),
             layout => Err(Unread::Layout(layout)),
         }
     }
