@@ -126,7 +126,7 @@ Examples:
   spoke ps --format '{{.Name}} {{join .Addresses \",\"}}'
   spoke ps -o json")]
     Ps(PsArgs),
-    /// List the ports of this host: `spoke port ls`, as it was called first
+    /// List the ports of this host: the former name of `spoke port ls`
     #[command(hide = true)]
     Ports(PortsArgs),
     #[command(flatten)]
@@ -296,8 +296,8 @@ pub(super) enum NetworkCommand {
   spoke network inspect front --format '{{range .Subnets}}{{.Gateway}}{{end}}'")]
     Inspect(InspectArgs),
     /// Make a network
-    #[command(after_help = "Without --subnet, a /24 of 10.200.0.0/16 is taken that no network \
-        and no route of this host uses. With a subnet of IPv6 alone the network is \
+    #[command(after_help = "Without --subnet, the first /24 from 10.200.0.0 on is taken that no \
+        network and no route of this host uses (docs/configuration.md). With a subnet of IPv6 alone the network is \
         of IPv6 alone. Drivers macvlan and ipvlan put containers on the segment of \
         a parent device: --subnet is that segment's, or --dhcp lets its server give \
         addresses.\n\nExamples:
@@ -388,7 +388,7 @@ pub(super) struct RmArgs {
     /// The networks
     #[arg(required = true, value_name = "NETWORK")]
     pub(super) names: Vec<NetworkName>,
-    /// Detach what is still attached, and do not mind networks that do not exist
+    /// Detach what is still attached; succeed also if a network does not exist
     #[arg(short, long)]
     pub(super) force: bool,
 }

@@ -70,7 +70,7 @@ pub(super) fn elsewhere(host_context: &HostContext) -> Result<Vec<NamedElsewhere
     }
     match hosts::ask(&host_context.runtime, &Ask::Names)? {
         Reply::Names(names) => Ok(names),
-        _ => Err(Error::bug("names were asked for, and something else came")),
+        _ => Err(Error::bug("unexpected answer of the daemon to a request for names")),
     }
 }
 

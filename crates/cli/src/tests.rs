@@ -1,4 +1,4 @@
-//! The commands over a real engine and the memory store; only the kernel is played.
+//! The commands over a real engine and the memory store; only the kernel is a double.
 
 mod amended;
 mod backup;

@@ -1,5 +1,4 @@
-//! The engine for many threads: each borrows a world of its own, and they take turns at an
-//! attachment.
+//! The engine for many threads: each borrows a host context, and a lock for each attachment keeps them apart.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +14,7 @@ use neutron::Neutron;
 /// No more than this many are kept for later.
 const IDLE: usize = 12;
 
-/// Worlds for the threads of the daemon. Nothing is remembered in them that could be wrong: they
+/// Host contexts for the threads of the daemon. Nothing is remembered in them that could be wrong: they
 /// only hold open sockets and directories.
 pub(crate) struct ContextPool {
     config: Arc<Config>,

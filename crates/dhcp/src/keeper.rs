@@ -1,4 +1,4 @@
-//! The one thread that keeps every lease alive, and the door to it.
+//! The one thread that keeps every lease alive, and the handle through which callers use it.
 
 mod run;
 mod task;

@@ -1,5 +1,5 @@
 //! How long this host's certificates in its cluster last, and whether its server of etcd takes connections: what
-//! `spoke doctor` and the metrics tell before the cluster stands still.
+//! `spoke doctor` and the metrics report before the cluster stops working.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

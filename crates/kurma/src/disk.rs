@@ -39,7 +39,7 @@ impl Lock {
     /// Waits for the lock as long as it takes.
     pub(crate) fn wait(path: &Path) -> Result<Self> {
         let lock = Self::taken(path, FlockOperation::LockExclusive, Instant::now())?;
-        lock.ok_or_else(|| Error::bug(format!("waiting for {} gave nothing", path.display())))
+        lock.ok_or_else(|| Error::bug(format!("the lock of {} was not obtained", path.display())))
     }
 
     /// Waits for the lock until `deadline`; `None` where another process still holds it.

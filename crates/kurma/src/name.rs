@@ -1,4 +1,4 @@
-//! The two names of Kurma's world: a network's and a pod's.
+//! Kurma's two kinds of names: of a network, and of a pod.
 
 use std::fmt;
 use std::str::FromStr;

@@ -13,9 +13,9 @@
 //! ```
 
 mod call;
-mod doors;
 mod ensure;
 mod fetch;
+mod manual;
 mod mounts;
 mod plugin_spec;
 mod retire;

@@ -1,4 +1,4 @@
-//! The parts beside an existing link: its limits, its VRF, its routing by source, and the loopback
+//! What is added to an existing link: rate limits, membership in a VRF, routing by source; and the loopback
 //! device of a sandbox of Spoke's.
 
 use model::{Attached, Attachment, Bandwidth, Error, IfName, Result};

@@ -1,5 +1,5 @@
-//! What a bridge passes up to this host: packets from subnets inside this host only, where nothing may leave past its
-//! network's rules or way. The host answers whom a packet names as its source (echo, reset, unreachable), and its answers are led as
+//! Filters by source what a bridge passes up to this host, so that the host's replies leave no network past its rules or
+//! way: packets from subnets inside this host only. The host answers whom a packet names as its source (echo, reset, unreachable), and its answers are led as
 //! all that it sends: no rule about the bridge holds for them. While the packet filter is there it drops such packets;
 //! this filter is of traffic control, which a flush leaves there.
 //!

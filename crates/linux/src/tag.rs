@@ -1,4 +1,4 @@
-//! What Spoke keeps in an interface's number that is for anybody who needs one (`tag`, the kernel's
+//! What Spoke keeps in an interface's parameter `tag`, a number that is free for any use (the kernel's
 //! `ip-sysctl`): it outlives this process and a flushed packet filter, and ends with the interface. The caller
 //! holds the lock on the namespace between reading and writing.
 

@@ -1,4 +1,4 @@
-//! What of a container's lasting name a user's word needs to say.
+//! Which parts of a container's lasting name identify it in a command.
 
 /// In front of the names of pods that CNI's runtimes send: `pod/NAMESPACE/NAME`.
 const POD: &str = "pod/";

@@ -30,7 +30,7 @@ impl Client {
     }
 }
 
-/// Who gives way where all of a room is taken: who has most of it, if that is more than the newcomer has.
+/// The client with the most entries of a full table, if it has more than the newcomer: it loses some of them.
 pub(crate) fn who_has_most<'a>(
     counts: impl Iterator<Item = (&'a Client, usize)>,
     newcomer: usize,

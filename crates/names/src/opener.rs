@@ -1,4 +1,4 @@
-//! Opens what answers open, one answer after the other, in a thread of its own.
+//! Adds the addresses of answers to the fence, one answer after the other, in a thread of its own.
 //!
 //! The packet filter may keep an opening waiting for a second: a change of rules asks for that. Queries of
 //! others do not wait for it, and neither do those of the same container that open nothing.

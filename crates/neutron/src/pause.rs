@@ -1,4 +1,4 @@
-//! Leaving a Neutron alone that has enough to do, or that has refused.
+//! Pauses requests to a Neutron that is overloaded or has refused one.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

@@ -38,9 +38,9 @@ pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<
     let attachment = context.engine.attachments.attach(&request)?;
     match attachment.phase {
         Phase::Attached(attached) => Ok(status(exec, &request.network, attached)),
-        Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => {
-            Err(Error::bug(format!("{} is attached and its record is not", request.id())))
-        }
+        Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => Err(Error::bug(
+            format!("{} is attached, but its record is not in phase Attached", request.id()),
+        )),
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct TapArgs {
     /// The group that may open it
     #[arg(long = "tap-group", value_name = "GROUP", requires = "tap")]
     pub(crate) group: Option<String>,
-    /// Make it with several queues; its program has to open it so
+    /// Create a device with several queues; its program must open it with IFF_MULTI_QUEUE
     #[arg(long = "tap-queues", requires = "tap")]
     pub(crate) queues: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) struct JoinedArgs {
     /// The container's name here; the namespace's name or the process's id unless given
     #[arg(long, value_name = "ID")]
     pub(crate) container: Option<ContainerId>,
-    /// The container's default route is that of the network with the greatest one
+    /// Priority of this network for the container's default route; the greatest wins
     #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) gw_priority: i32,
     /// The interface's name in the container; the network's prefix and a number unless given
@@ -90,7 +90,7 @@ pub(crate) struct MadeArgs {
     /// between commas; or none
     #[arg(long, value_name = "RULES", value_parser = quoted::<Fence>)]
     pub(crate) egress: Option<Fence>,
-    /// Nothing leaves while another program has flushed the packet filter, either: of the whole network
+    /// While another program has flushed the packet filter, let nothing leave the whole network
     #[arg(long, requires = "egress")]
     pub(crate) egress_strict: bool,
     /// An option of the endpoint for the network's Docker plugin
@@ -115,7 +115,7 @@ pub(crate) struct DisconnectArgs {
     /// The container, as it was connected; its namespace need not be there
     #[arg(value_name = "CONTAINER")]
     pub(crate) container: ContainerId,
-    /// Do not mind what is not connected
+    /// Succeed also if it is not connected
     #[arg(short, long)]
     pub(crate) force: bool,
 }

@@ -79,7 +79,7 @@ pub(crate) struct TestArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LearnArgs {
-    /// The network; of a container it may be left out
+    /// The network; optional with --container
     #[arg(required_unless_present = "container")]
     pub(crate) network: Option<NetworkName>,
     /// This container alone, which has rules of its own
@@ -95,7 +95,7 @@ pub(crate) struct LearnArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SuggestArgs {
-    /// The network; of a container on one network with rules of its own it may be left out
+    /// The network; optional if the container has rules of its own on one network only
     #[arg(required_unless_present = "container")]
     pub(crate) network: Option<NetworkName>,
     /// For this container's own rules, of what these refused or learned
@@ -108,7 +108,7 @@ pub(crate) struct SuggestArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
-    /// The network; of a container it may be left out
+    /// The network; optional with --container
     #[arg(value_name = "NETWORK")]
     pub(crate) first: Option<String>,
     /// Names, *. names, addresses and subnets with ports, between commas; or none
@@ -120,8 +120,8 @@ pub(crate) struct SetArgs {
     /// What the network says holds for the container again
     #[arg(long, requires = "container")]
     pub(crate) inherit: bool,
-    /// Nothing leaves while another program has flushed the packet filter, either: of the whole network. It stays
-    /// so until --inherit
+    /// While another program has flushed the packet filter, let nothing leave the whole network; holds until
+    /// --inherit
     #[arg(long, requires = "container", conflicts_with = "inherit")]
     pub(crate) strict: bool,
 }

@@ -51,7 +51,7 @@ Examples:
 Examples:
   spoke endpoint leave front web")]
     Leave(NamedArgs),
-    /// Remove an endpoint, and give its addresses back
+    /// Remove an endpoint, and release its addresses
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke endpoint rm front web")]
     Rm(EndpointRmArgs),
 }
@@ -90,7 +90,7 @@ pub(crate) struct EndpointJoinArgs {
 pub(crate) struct EndpointRmArgs {
     #[command(flatten)]
     pub(crate) named: NamedArgs,
-    /// Take it out of its sandbox first, and do not mind one that does not exist
+    /// Take it out of its sandbox first; succeed also if it does not exist
     #[arg(short, long)]
     pub(crate) force: bool,
 }

@@ -27,7 +27,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) from: String,
     /// Who is called: the same, any address, or a name of a network with names
     pub(crate) to: String,
-    /// The port that is called, as 80, 80/udp; an echo request (ping) without
+    /// The port that is called, as 80, 80/udp; without a port, an echo request (ping) is followed
     pub(crate) port: Option<Port>,
     /// Also send one packet from there, and say what came back
     #[arg(long, requires = "port")]

@@ -7,9 +7,9 @@ use clap::Subcommand;
 use cluster::{TokenId, Url};
 use model::{Error, HostName, Label, Result};
 
-/// How long a token is worth something unless it is said, in hours.
+/// How long a token is valid unless it is said, in hours.
 pub(crate) const HOURS: u32 = 24;
-/// A token is worth something for no longer than this, in hours.
+/// No token is valid for longer than this, in hours.
 const MOST_HOURS: i64 = 24 * 365;
 
 #[derive(Debug, Subcommand)]
@@ -38,7 +38,7 @@ Examples:
     },
     /// Join the cluster that the token is of
     #[command(
-        after_help = "What is an argument is seen by every user of this host, and kept by the shell: with - the \
+        after_help = "Every user of this host can read arguments, and the shell keeps them: with - the \
         token is read from standard input.
 
 Examples:
@@ -65,8 +65,8 @@ Examples:\n  spoke host ls\n  spoke host ls -o json"
     #[command(
         after_help = "Says for each host, and each network that it shares with this one, whether packets arrive \
         and come back, how large they may be, and by how much the host's clock differs (by IPv4). Says what is wrong \
-        and what to do; the exit code is 1 then. At most 512 ways are asked by, the first network of each host before \
-        the second.
+        and what to do; the exit code is 1 then. At most 512 pairs of a host and a network are checked, the first network \
+        of each host before the second.
 
 Examples:
   spoke host check
@@ -168,7 +168,7 @@ Examples:\n  spoke host remove db1\n  spoke host remove --force db1"
         /// The host
         #[arg(value_name = "HOST")]
         name: HostName,
-        /// Also another host whose daemon is there; or this one where the cluster does not let it in any more
+        /// Also remove another host that is up; or this one where the cluster does not let it in any more
         #[arg(short, long)]
         force: bool,
     },
@@ -184,9 +184,9 @@ pub(crate) enum CaCommand {
     #[command(
         after_help = "Run it on a host with a server of the cluster's etcd. Every host comes to trust the new authority \
         (phase trust), then gets a certificate of it (sign), then ceases to trust the old one (drop); each phase waits until \
-        every host has confirmed the one before. Traffic is not touched; etcd's servers begin anew one after another. \
+        every host has confirmed the one before. Traffic is not touched; etcd's servers restart one after another. \
         `spoke host ca ls` says how far it is, and which hosts it waits for. Before drop no token is made and no host joins. Tokens \
-        that were made before are worth nothing from sign on. It is refused while a host runs 0.1.0, which cannot do it.
+        that were made before are refused from sign on. It is refused while a host runs 0.1.0, which cannot do it.
 
 A host that is lost holds it up. With --without, also while it goes on, it is not waited for: it has to be removed, and to \
 join again. To keep out a host that may know the authority's key, remove it first.
@@ -228,14 +228,14 @@ Examples:
 pub(crate) enum TokenCommand {
     /// Print a token, by which one host can join
     Create {
-        /// For how long it is worth something
+        /// How long the token is valid, in hours
         #[arg(long, value_name = "HOURS", default_value_t = HOURS, value_parser = clap::value_parser!(u32).range(1..=MOST_HOURS))]
         hours: u32,
     },
     /// List the tokens that no host has used; a token itself is shown only once
     #[command(visible_alias = "list")]
     Ls,
-    /// Make tokens worth nothing
+    /// Revoke tokens
     Rm {
         /// The tokens, as they are listed
         #[arg(value_name = "ID", required = true, value_parser = token_id)]

@@ -56,7 +56,7 @@ pub(crate) enum KurmaCommand {
         #[arg(value_name = "NAME")]
         names: Vec<Key>,
     },
-    /// End plugins and start them again, out of the images of now. Pods stay connected
+    /// End plugins and start them again, from the current images. Pods stay connected
     #[command(
         after_help = "An image that was fetched since a plugin was started reaches it this way: \
         `spoke kurma status` and `spoke doctor` show where that is so. The old container has ended before \

@@ -32,17 +32,17 @@ Examples:
 pub(crate) struct LimitArgs {
     /// The container; without one, or without a rate, limits are listed
     pub(crate) container: Option<String>,
-    /// What it may send, and what it may receive, at most; `none`: as much as it can
+    /// Maximum rate in each direction; `none`: unlimited
     #[arg(value_name = "RATE|none", value_parser = limit, conflicts_with_all = ["ingress", "egress"])]
     pub(crate) both: Option<Limit>,
-    /// What it may receive, at most; unlimited where only --egress is given
+    /// Maximum rate at which it receives; unlimited where only --egress is given
     #[arg(long, value_name = "RATE|none", value_parser = limit, requires = "container")]
     pub(crate) ingress: Option<Limit>,
-    /// What it may send, at most; unlimited where only --ingress is given
+    /// Maximum rate at which it sends; unlimited where only --ingress is given
     #[arg(long, value_name = "RATE|none", value_parser = limit, requires = "container")]
     pub(crate) egress: Option<Limit>,
     /// How much it may send and receive together in a period: SIZE/day, /week or /month (UTC), such as
-    /// 50GB/month or 10GiB/day; its rates stay. `none`: as much as it likes
+    /// 50GB/month or 10GiB/day; its rates stay. `none`: unlimited
     #[arg(long, value_name = "SIZE/PERIOD|none", value_parser = quota, requires = "container")]
     pub(crate) quota: Option<Allowance>,
     /// Its interface on this network; each of its interfaces unless given

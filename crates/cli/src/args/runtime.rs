@@ -1,4 +1,4 @@
-//! Being what runtimes call: `spoke docker`, `spoke dhcp`, `spoke cni`.
+//! Arguments of `spoke docker`, `spoke dhcp` and `spoke cni`.
 
 use std::path::PathBuf;
 

@@ -46,9 +46,9 @@ pub(crate) struct SetArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Containers on it keep their connections, addresses, ports and names. Its bridge keeps its \
-    name, and the old name leads to it until another network is called so; runtimes that say it go on. Of one \
-    that nothing is on, and no engine knows by an id, everything moves: files with the old name have to say the new \
-    one. A network that an engine, Podman or a CNI file made keeps the name that it has there.
+    name, and the old name leads to it until another network is called so; runtimes that say it go on. A \
+    network without containers that no engine knows by an id is renamed everywhere: files with the old name have to say \
+    the new one. A network that an engine, Podman or a CNI file made keeps the name that it has there.
 
 Examples:
   spoke network rename front web"

@@ -1,4 +1,4 @@
-//! Who is meant by a word, and what the book says of them.
+//! Resolves an argument to a container, this host or an address, with what the book says of it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

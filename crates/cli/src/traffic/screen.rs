@@ -1,4 +1,4 @@
-//! A terminal that is drawn anew each second, with what every terminal knows.
+//! A terminal that is redrawn each second, with basic ANSI sequences only.
 
 use std::io::Write;
 

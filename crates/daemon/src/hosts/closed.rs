@@ -1,6 +1,6 @@
 //! Routed networks, and those of a transport that this version does not know, that are still on this host, while the cluster does not say that they should be.
 //!
-//! Their bridges are let by the guard of a host that forwards, because the table of routed networks decides who sends
+//! The guard of a host that forwards accepts their bridges, because the table of routed networks decides who sends
 //! to them. So they stay in it, and the only packets to them are answers and those to published ports.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -197,7 +197,9 @@ impl Work<'_> {
             Some(authority) => authority,
             None => {
                 let wire::Reply::Authority(key) = self.ask(&wire::Ask::Authority)? else {
-                    return Err(Error::bug("a key was asked for, and something else came"));
+                    return Err(Error::bug(
+                        "unexpected answer to a request for the authority's key",
+                    ));
                 };
                 let certificate = self.files.read(&self.files.authority_path())?;
                 Authority::read(&certificate, &key)?

@@ -229,7 +229,12 @@ fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified, (Error, bo
         match ask_pinned(*at, Pinned(door.authority.clone()), ask) {
             Ok(wire::Reply::Certified(certified)) => return Ok(certified),
             Ok(_) => {
-                return Err((Error::bug(format!("the host at {at} answers something else")), true));
+                return Err((
+                    Error::bug(format!(
+                        "the host at {at} gave an unexpected answer to a request for a certificate"
+                    )),
+                    true,
+                ));
             }
             Err(error) if error.kind() == Kind::TryAgain => {
                 (failure, may_be_member) = (error, true);

@@ -1,4 +1,4 @@
-//! Who a packet begins at and goes to.
+//! Source and destination of a packet.
 
 use std::fmt;
 use std::net::IpAddr;

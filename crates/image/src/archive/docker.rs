@@ -37,7 +37,7 @@ impl<'a> Saved<'a> {
     pub(super) fn read(table: &'a Table, tag: Option<&str>) -> Result<Self> {
         let text = bounded(table.open("manifest.json")?)?;
         let images: Vec<Wire> = serde_json::from_slice(&text).map_err(|error| {
-            Error::invalid("its manifest.json is none").because(file::no_json(&text, error))
+            Error::invalid("its manifest.json is not valid").because(file::no_json(&text, error))
         })?;
         let wire = select(&images, tag)?;
         let config = bounded(table.open(&wire.config)?)?;

@@ -117,7 +117,7 @@ impl<'a> Fetch<'a> {
                 Err(error) => why = Some(error.context(&place.image)),
             }
         }
-        Err(why.unwrap_or_else(|| Error::not_found("discovery names no place")))
+        Err(why.unwrap_or_else(|| Error::not_found("discovery returned no URL of an image")))
     }
 
     fn place(

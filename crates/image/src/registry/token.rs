@@ -54,7 +54,10 @@ pub(super) fn authorization(
             Kind::Denied,
             "it wants a name and a password: podman login --authfile FILE, and name FILE as auth",
         )),
-        (None, _) => Err(Error::new(Kind::Denied, "it says 401, but not what it wants to know")),
+        (None, _) => Err(Error::new(
+            Kind::Denied,
+            "it answers 401 without a WWW-Authenticate challenge that is known",
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Port updates on disk. A port's file is in one place at a time, and moving it decides:
 //!
-//! - `owed/PORT.json`: no request was sent to Neutron yet;
+//! - `owed/PORT.json`: pending, no request was sent to Neutron yet (the directory has the name that version 0.1.0 gave it);
 //! - `begun/PORT.json`: a process works on it, and holds the file's lock; or that process died, or
 //!   had no answer;
 //! - `void/PORT.json`: cancelled. The holder of the lock is waiting for the last answer;

@@ -1,4 +1,4 @@
-//! Twice seen, and unchanged between.
+//! Removes a resource only after two checks found it unchanged and without an owner.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -145,9 +145,9 @@ impl LogFile {
     /// Whether another line goes to the file that exists.
     fn is_appended(&self) -> Result<bool> {
         let Some((_, file)) = &self.there else { return Ok(false) };
-        let length = file.metadata().map_err(|error| {
-            Error::os(format!("looking at page {} of the ledger", self.key), error)
-        })?;
+        let length = file
+            .metadata()
+            .map_err(|error| Error::os(format!("inspecting log file {}", self.key), error))?;
         Ok(!self.record.subject.is_network() && length.len() < LONG)
     }
 
@@ -169,8 +169,9 @@ impl LogFile {
     /// The contents of the log file, as a line.
     fn text(&self) -> Result<Vec<u8>> {
         let text = serde_json::to_vec(&self.record);
-        let mut text =
-            text.map_err(|error| Error::bug(format!("writing page {}", self.key)).because(error))?;
+        let mut text = text.map_err(|error| {
+            Error::bug(format!("encoding log file {}", self.key)).because(error)
+        })?;
         text.push(b'\n');
         Ok(text)
     }

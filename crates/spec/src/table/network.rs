@@ -25,7 +25,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         docker: &["network"],
         podman: &["network"],
         value: Value::Network(|spec| &mut spec.network),
-        meaning: "a network that is there already, by whomever it was made: it is joined",
+        meaning: "an existing network of any runtime, which is joined",
         differs: &[(Docker, "the network's name in Spoke, to join or to make", "after its subnet")],
         ..NONE
     },

@@ -112,7 +112,8 @@ fn is_our_list(there: &Value, name: &NetworkName) -> bool {
 fn podmans(name: &NetworkName) -> Result<PathBuf> {
     let (places, unread) = podman_networks::directories(Path::new("/"), |_| None);
     unread.map_or(Ok(()), Err)?;
-    let place = places.last().ok_or_else(|| Error::bug("Podman keeps its networks nowhere"))?;
+    let place =
+        places.last().ok_or_else(|| Error::bug("no network directory of Podman is known"))?;
     Ok(place.join(format!("{name}.json")))
 }
 

@@ -145,7 +145,7 @@ impl Work<'_> {
             )
         })?;
         let wire::Reply::Authority(key) = reply else {
-            return Err(Error::bug("a key was asked for, and something else came"));
+            return Err(Error::bug("unexpected answer to a request for the authority's key"));
         };
         self.files.keep_next(&Authority::read(&next.trusted().text(), &key)?)
     }

@@ -64,7 +64,7 @@ impl Work<'_> {
         let wire::Reply::Certified(certified) =
             reply.map_err(|error| error.context("renewing the certificate of this host"))?
         else {
-            return Err(Error::bug("a certificate was asked for, and something else came"));
+            return Err(Error::bug("unexpected answer to a request for a certificate"));
         };
         if let Some((trusted, digest)) = of
             && trusted.issuer(&certified.certificate, time::now()).as_deref() != Some(digest)
