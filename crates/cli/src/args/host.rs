@@ -21,7 +21,8 @@ pub(crate) enum HostCommand {
         etcd-server); as soon as there are three hosts, three of them do. It begins a new cluster each time: a host \
         that was a member joins again with `spoke host join`. With --etcd the cluster is started \
         on an etcd that is there, or this host added to it; let only the hosts reach that. All hosts must \
-        reach each other's UDP port 4789, and TCP ports 23790, 23800 and 23810 of those that run etcd.
+        reach each other's UDP port 4789 (51820 and 51821 for encrypted networks), and TCP ports 23790, 23800 and \
+        23810 of those that run etcd.
 
 Examples:
   spoke host init
