@@ -45,7 +45,8 @@ pub(super) fn lost(host_context: &HostContext) -> Option<(String, &'static str)>
 }
 
 fn place(host_context: &HostContext) -> Result<Follow> {
-    let state = host_context.store.last().ok_or_else(|| Error::bug("the book is nowhere"))?;
+    let state =
+        host_context.store.last().ok_or_else(|| Error::bug("no directory of the book is known"))?;
     let follow = Follow::new(state, &host_context.root);
     Ok(match host_context.store.first() {
         Some(runtime) => follow.with_book(runtime, state),

@@ -172,7 +172,7 @@ pub(crate) fn clean(name: &[u8]) -> Result<Option<PathBuf>> {
         match part {
             b"" | b"." => {}
             b".." => return Err(wrong("leads out of the image")),
-            _ if part.contains(&0) || part.len() > 255 => return Err(wrong("is none")),
+            _ if part.contains(&0) || part.len() > 255 => return Err(wrong("is not valid")),
             _ => path.push(OsStr::from_bytes(part)),
         }
     }

@@ -147,7 +147,7 @@ fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         Number::Unsigned(number) => Some(number),
         Number::Signed(number) => u64::try_from(number).ok(),
     };
-    read.ok_or_else(|| de::Error::custom("a number is none"))
+    read.ok_or_else(|| de::Error::custom("a number is not valid"))
 }
 
 fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
@@ -156,7 +156,7 @@ fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
         Number::Unsigned(number) => i64::try_from(number).ok(),
         Number::Signed(number) => Some(number),
     };
-    read.ok_or_else(|| de::Error::custom("a number is none"))
+    read.ok_or_else(|| de::Error::custom("a number is not valid"))
 }
 
 fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {

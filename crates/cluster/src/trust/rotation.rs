@@ -85,7 +85,7 @@ impl Successor {
     /// # Errors
     /// `Invalid` where these are more authorities than one, or the signature is longer than there is.
     pub(super) fn new(trusted: Trusted, proof: Vec<u8>) -> Result<Self> {
-        let invalid = || Error::invalid("the cluster's next authority is none");
+        let invalid = || Error::invalid("the cluster's next authority is not valid");
         let [digest] = <[String; 1]>::try_from(trusted.digests()).map_err(|_| invalid())?;
         match proof.len() <= LONGEST_PROOF {
             true => Ok(Self { trusted, digest, proof }),

@@ -172,7 +172,7 @@ impl Keeper<'_> {
         if view.layout.is_none() {
             return Err(Error::try_again(
                 "etcd has no records of this cluster: it lost its data, or is another one; restore \
-                 its data, or remove this host with `spoke host remove` and begin anew",
+                 its data, or remove this host with `spoke host remove` and start a new cluster",
             ));
         }
         let was_older = self.is_older;

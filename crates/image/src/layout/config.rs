@@ -60,7 +60,8 @@ impl Config {
     /// [`Invalid`](model::Kind::Invalid) when it is none.
     pub fn read(bytes: &[u8], annotations: &BTreeMap<String, String>) -> Result<Self> {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| {
-            Error::invalid("the image's configuration is none").because(file::no_json(bytes, error))
+            Error::invalid("the image's configuration is not valid")
+                .because(file::no_json(bytes, error))
         })?;
         let layers = wire.rootfs.and_then(|root| root.diff_ids).unwrap_or_default();
         let app = app(wire.config.unwrap_or_default(), annotations)

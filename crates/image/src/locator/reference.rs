@@ -47,7 +47,7 @@ impl FromStr for Reference {
             _ => (text, None),
         };
         if tag.is_some_and(|tag| !is_tag(tag)) {
-            return Err(wrong("has a tag that is none: at most 128 of A-Z a-z 0-9 _ . -"));
+            return Err(wrong("has an invalid tag: at most 128 of A-Z a-z 0-9 _ . -"));
         }
         let (registry, path) = match rest.split_once('/') {
             Some((host, path)) if host.contains(['.', ':', '[']) || host == "localhost" => {
@@ -64,7 +64,7 @@ impl FromStr for Reference {
         let repository = if official { format!("library/{path}") } else { path.to_owned() };
         if repository.len() > 255 || !repository.split('/').all(is_component) {
             return Err(wrong(
-                "has a repository that is none: parts of a-z 0-9 with single . _ - between",
+                "has an invalid repository: parts of a-z 0-9 with single . _ - between",
             ));
         }
         Ok(Self { registry, repository, tag: tag.map(str::to_owned) })

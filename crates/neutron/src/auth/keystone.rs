@@ -176,7 +176,7 @@ fn read(access: &Access, url: &str, token: String, answer: &Answer) -> Result<Gr
     let is_plain =
         (1..=16_384).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_graphic());
     if !is_plain {
-        return Err(odd(url, "its token is none"));
+        return Err(odd(url, "its token is not valid"));
     }
     let endpoint = match &access.endpoint {
         Some(endpoint) => neutron(endpoint)?,

@@ -46,7 +46,8 @@ impl Header {
         let field = |start: usize, length: usize| &block[start..start + length];
         let small = |start, length| {
             number(field(start, length)).and_then(|value| {
-                let wrong = |_| Error::invalid("its tar archive has an owner that is none");
+                let wrong =
+                    |_| Error::invalid("its tar archive has an owner whose number is too large");
                 u32::try_from(value).map_err(wrong)
             })
         };

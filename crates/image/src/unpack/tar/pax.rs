@@ -71,5 +71,5 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T> {
 }
 
 fn wrong() -> Error {
-    Error::invalid("its tar archive is damaged: an extended header that is none")
+    Error::invalid("its tar archive is damaged: an extended header is not valid")
 }
