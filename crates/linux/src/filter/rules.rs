@@ -10,6 +10,8 @@ use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
+pub(super) use begun::{for_all, in_frames_to_all};
+
 use super::ruleset::{
     BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
     INTERNAL, ISOLATED, LAN, LAN_ONLY, LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, SERVED,

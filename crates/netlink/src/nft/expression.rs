@@ -97,6 +97,17 @@ pub enum Conntrack {
     Direction,
 }
 
+impl Conntrack {
+    const fn number(self) -> u32 {
+        match self {
+            Conntrack::State => 0,
+            Conntrack::Direction => 1,
+            Conntrack::Status => 2,
+            Conntrack::Mark => 3,
+        }
+    }
+}
+
 /// Parts of the connection as its first packet was sent, before it was translated (`NFT_CT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Original {

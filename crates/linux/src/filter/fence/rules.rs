@@ -10,8 +10,8 @@ use super::sets::{
     STAMP, STRICT, TABLE, WITHIN, all_sets,
 };
 use crate::filter::rules::{
-    ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, reserved,
-    translated,
+    ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, for_all,
+    in_frames_to_all, reserved, translated,
 };
 use crate::filter::ruleset::Ruleset;
 
@@ -60,6 +60,8 @@ pub(super) fn ruleset() -> Ruleset {
             ("marking", Some(at(Hook::Prerouting, 300))),
             ("beginning", Some(base(Hook::Prerouting))),
             ("senders", Some(at(Hook::Prerouting, BEFORE_FRAGMENTS))),
+            ("sent_to_all", None),
+            ("for_all", None),
             ("sender", None),
             ("reports", Some(base(Hook::Output))),
             ("to_link", None),
@@ -86,7 +88,9 @@ pub(super) fn ruleset() -> Ruleset {
 
 fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
-        ("senders", vec![reserved(), ending(in_set(&FENCED), jump("sender"))]),
+        ("senders", senders()),
+        ("sent_to_all", sent_to_all()),
+        ("for_all", for_all()),
         ("sender", sender()),
         ("reports", vec![report(), to_the_link()]),
         ("to_link", REPORTS.map(|kind| ending(of_icmpv6(kind), DROP)).to_vec()),
@@ -118,6 +122,16 @@ fn rules() -> Vec<(&'static str, Steps)> {
 /// What the mark of a packet says that a strict network's fence was there for. No bit is set that others read
 /// in a mark: Kubernetes 14 and 15, the reference plugins and Podman 13, Cilium 8 to 11; and it is no way's.
 pub(super) const MARK: u32 = 0x7370_0065;
+
+fn senders() -> Vec<Steps> {
+    let [to_all, to_group] = in_frames_to_all(&Steps::new(), "sent_to_all");
+    vec![reserved(), to_all, to_group, ending(in_set(&FENCED), jump("sender"))]
+}
+
+fn sent_to_all() -> Vec<Steps> {
+    let from = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &SOURCES), jump("for_all"));
+    vec![from(Ip::V4), from(Ip::V6)]
+}
 
 fn sender() -> Vec<Steps> {
     // Who asks for an address by DHCP forges none.

@@ -24,20 +24,25 @@ const LOCAL: u32 = 2;
 /// What no sender of IP puts into a frame. A packet to one machine in a frame to all is not routed, but tracked where
 /// `br_netfilter` is on, and its connection is known then.
 pub(super) fn reserved() -> Vec<Steps> {
-    let to_all = |frame: u8| {
-        let mut steps = from_ours();
+    let [to_all, to_group] = in_frames_to_all(&from_ours(), "for_all");
+    vec![to_reserved(), to_all, to_group]
+}
+
+/// Jumps to a chain with what is also matched, and comes in a frame to all, or to a group, of a link.
+pub(in crate::filter) fn in_frames_to_all(also: &Steps, chain: &'static str) -> [Steps; 2] {
+    [TO_ALL, TO_GROUP].map(|frame| {
+        let mut steps = also.clone();
         steps.extend([
             Expression::Meta(Meta::PacketType, R),
             Expression::Equal(R, vec![frame].into()),
-            Expression::Verdict(Verdict::Jump("for_all")),
+            Expression::Verdict(Verdict::Jump(chain)),
         ]);
         steps
-    };
-    vec![to_reserved(), to_all(TO_ALL), to_all(TO_GROUP)]
+    })
 }
 
 /// Drops what is for one machine, of what is sent to all.
-pub(super) fn for_all() -> Vec<Steps> {
+pub(in crate::filter) fn for_all() -> Vec<Steps> {
     [UNICAST, LOCAL].map(|kind| ending(sent_to(kind), DROP)).to_vec()
 }
 

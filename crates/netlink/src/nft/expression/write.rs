@@ -4,7 +4,7 @@ use super::super::abi::{
     DATA_VALUE, DATA_VERDICT, EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, VERDICT_CHAIN,
     VERDICT_CODE,
 };
-use super::{Conntrack, Expression, Register, Verdict};
+use super::{Expression, Register, Verdict};
 use crate::wire::Request;
 
 /// Of the destination port, in the headers of all protocols that have one.
@@ -81,13 +81,7 @@ impl Expression<'_> {
             Expression::EthernetType(into) => payload(to, LINK, [TYPE_OFFSET, 2], *into),
             Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
             Expression::Conntrack(key, into) => {
-                let key = match key {
-                    Conntrack::State => 0,
-                    Conntrack::Direction => 1,
-                    Conntrack::Status => 2,
-                    Conntrack::Mark => 3,
-                };
-                to.be32(2, key).be32(1, into.number());
+                to.be32(2, key.number()).be32(1, into.number());
             }
             Expression::Original(..)
             | Expression::Range { .. }
