@@ -9,8 +9,8 @@ use netlink::bridge_vlan::Tagging;
 use netlink::diag::Taking;
 use netlink::nft::{self, AnySet, Datum};
 use netlink::{
-    Address, At, BridgeSettings, Forwarded, Link, Neighbour, Netns, Routed, Socket, Way, sysctl,
-    xtables,
+    Address, At, BridgeSettings, Forwarded, Link, Neighbour, Netns, RouteLookup, Routed, Socket,
+    sysctl, xtables,
 };
 
 use crate::frozen::{Frozen, Processes};
@@ -33,7 +33,7 @@ struct Opened {
     diagnosis: Option<Socket>,
     rules: Option<Rc<Rules>>,
     addresses: Option<Vec<Address>>,
-    ways: BTreeMap<Routed, Way>,
+    ways: BTreeMap<Routed, RouteLookup>,
 }
 
 impl Opened {
@@ -161,12 +161,12 @@ impl Kernel for Netlink {
         self.space(space)?.route.neighbours(link)
     }
 
-    fn way(&mut self, space: Space, packet: &Routed) -> Result<Way> {
+    fn way(&mut self, space: Space, packet: &Routed) -> Result<RouteLookup> {
         let opened = self.space(space)?;
         if let Some(way) = opened.ways.get(packet) {
             return Ok(*way);
         }
-        let way = opened.route.way(packet)?;
+        let way = opened.route.look_up_route(packet)?;
         opened.ways.insert(*packet, way);
         Ok(way)
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use model::{Family, IfName, Mac, Protocol, Result};
 use netlink::diag::Taking;
 use netlink::nft::{AnySet, Datum};
-use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
+use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, RouteLookup, Routed};
 
 use crate::frozen::Frozen;
 use crate::rules::Rules;
@@ -37,7 +37,7 @@ pub trait Kernel {
     /// The addresses of every link.
     fn addresses(&mut self, space: Space) -> Result<Vec<Address>>;
     fn neighbours(&mut self, space: Space, link: u32) -> Result<Vec<Neighbour>>;
-    fn way(&mut self, space: Space, packet: &Routed) -> Result<Way>;
+    fn way(&mut self, space: Space, packet: &Routed) -> Result<RouteLookup>;
     /// Whether a routing rule goes by the mark of a packet.
     fn routes_by_mark(&mut self, space: Space, family: Family) -> Result<bool>;
     /// A kernel parameter below `/proc/sys`; `None` if there is none.

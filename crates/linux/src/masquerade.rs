@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use model::{Error, Family, Network, NetworkName, Result};
-use netlink::{Routed, Socket, Way};
+use netlink::{RouteLookup, Routed, Socket};
 
 /// An address that a network names, and that this host does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn unanswered(networks: &[Network]) -> Result<Vec<Unanswered>> {
     let mut missing = Vec::new();
     for (network, address) in named {
         let has = all.iter().any(|it| it.address.addr() == address && !it.duplicate);
-        if !has && route.way(&Routed::new(address))? != Way::Local {
+        if !has && route.look_up_route(&Routed::new(address))? != RouteLookup::Local {
             missing.push(described(network.called(), address));
         }
     }
@@ -57,7 +57,7 @@ fn described(network: &NetworkName, address: IpAddr) -> Unanswered {
 /// address that this host lacks may come later, or be led here by a router, and is only reported ([`unanswered`]).
 pub(crate) fn refuse_shared(network: &Network) -> Result<()> {
     for address in named(network) {
-        if Socket::route()?.way(&Routed::new(address))? == Way::Many {
+        if Socket::route()?.look_up_route(&Routed::new(address))? == RouteLookup::Many {
             return Err(Error::invalid(format!(
                 "network {}: packets are to leave with {address}, which is a broadcast address: nothing would be \
                  answered; name an address of this host",

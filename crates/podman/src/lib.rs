@@ -8,6 +8,7 @@
 mod client;
 mod context;
 mod create;
+mod default_route;
 mod describe;
 mod forgotten;
 mod join;
@@ -16,7 +17,6 @@ mod option;
 mod setup;
 mod shared;
 mod verb;
-mod way_out;
 mod wire;
 
 pub use context::{Context, Declared};

@@ -15,7 +15,7 @@ use netlink::Netns;
 use crate::context::Context;
 use crate::option::Spec;
 use crate::wire::{Exec, StatusBlock};
-use crate::{client, describe, join, way_out};
+use crate::{client, default_route, describe, join};
 
 /// Where this container may go, instead of what the network says.
 const EGRESS: &str = "egress";
@@ -131,7 +131,7 @@ fn request(
         let site = context.engine.subnets.occupancy()?.site;
         client::be_known(&owner, &network.name, site, &mut wiring, &mut ipam);
     }
-    way_out::rank(exec.ifname(), &wiring, &mut ipam, &mut network.routes);
+    default_route::rank(exec.ifname(), &wiring, &mut ipam, &mut network.routes);
     Ok(Request { wiring, ipam, wanted, ..bare(exec, network, sandbox) })
 }
 

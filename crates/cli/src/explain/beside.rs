@@ -3,7 +3,7 @@
 
 use explain::{Bridging, Kernel, Netlink, Plug, Space, Which};
 use model::{PortMap, Result};
-use netlink::{Routed, Way};
+use netlink::{RouteLookup, Routed};
 
 /// The interface of a container, with these ports, that is none of the `known` ones and is on a bridge of this
 /// host; `None` where there is none.
@@ -20,7 +20,7 @@ pub(super) fn plug(
             continue;
         }
         let way = kernel.way(Space::HOST, &Routed::new(address))?;
-        let Way::Out { link: index, gateway: None, .. } = way else { continue };
+        let RouteLookup::Out { link: index, gateway: None, .. } = way else { continue };
         let bridge = kernel.link(Space::HOST, &Which::Index(index))?;
         let bridge = bridge.filter(|link| link.kind.as_deref() == Some("bridge"));
         let link = kernel.link(space, &Which::Index(held.link))?;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use model::{Error, Family, Mac, Protocol, Result};
 use netlink::diag::Taking;
 use netlink::nft::{AnyChain, AnyHook, AnyRule, AnySet, Datum, Decision, Header, Register32, Step};
-use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
+use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, RouteLookup, Routed};
 
 use super::*;
 use crate::packet::{Carried, Device, Packet};
@@ -35,9 +35,9 @@ impl Kernel for Fake {
     fn neighbours(&mut self, _: Space, _: u32) -> Result<Vec<Neighbour>> {
         no()
     }
-    fn way(&mut self, _: Space, packet: &Routed) -> Result<Way> {
+    fn way(&mut self, _: Space, packet: &Routed) -> Result<RouteLookup> {
         let is_own = packet.to == "192.0.2.1".parse::<IpAddr>().unwrap();
-        Ok(if is_own { Way::Local } else { Way::Many })
+        Ok(if is_own { RouteLookup::Local } else { RouteLookup::Many })
     }
     fn routes_by_mark(&mut self, _: Space, _: Family) -> Result<bool> {
         no()

@@ -2,7 +2,7 @@
 
 use netlink::diag::Taking;
 use netlink::sysctl::Parameter;
-use netlink::{Link, Routed, Way};
+use netlink::{Link, RouteLookup, Routed};
 
 use super::begin::protocol;
 use super::{Arrived, Hop, Site, Walked, Walker, mend};
@@ -52,11 +52,11 @@ impl Walker<'_> {
         let asked =
             Routed { from: Some(from), input: Some(link.index), transport, ..Routed::new(to) };
         match self.ask(|kernel| kernel.way(space, &asked))? {
-            Way::Local => Ok(()),
-            Way::Nowhere(_) if self.is_filtered_back(space, link, packet)? => {
+            RouteLookup::Local => Ok(()),
+            RouteLookup::Nowhere(_) if self.is_filtered_back(space, link, packet)? => {
                 let back = Routed::new(from);
                 let way = self.ask(|kernel| kernel.way(space, &back))?;
-                if matches!(way, Way::Nowhere(_)) {
+                if matches!(way, RouteLookup::Nowhere(_)) {
                     return Err(self.no_way_back(site, packet));
                 }
                 let what = format!(

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{Family, Protocol};
-use netlink::{Routed, Way};
+use netlink::{RouteLookup, Routed};
 
 use super::outside::is_uplink;
 use super::{End, Hop, Site, Standing, Walked, Walker, mend};
@@ -144,7 +144,7 @@ impl Walker<'_> {
     /// The link by which this host reaches the rest, and its address there.
     pub(super) fn uplink(&mut self, family: Family) -> Walked<Option<(u32, IpAddr)>> {
         let far = Routed::new(self.caller(family));
-        if let Way::Out { link, source: Some(own), .. } =
+        if let RouteLookup::Out { link, source: Some(own), .. } =
             self.ask(|kernel| kernel.way(Space::HOST, &far))?
         {
             return Ok(Some((link, own)));

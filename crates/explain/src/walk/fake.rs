@@ -9,7 +9,8 @@ use netlink::diag::Taking;
 use netlink::nft::{AnySet, Datum};
 use netlink::sysctl::Parameter;
 use netlink::{
-    Address, BridgeSettings, Errno, Flags, Forwarded, Link, Neighbour, OperState, Routed, Way,
+    Address, BridgeSettings, Errno, Flags, Forwarded, Link, Neighbour, OperState, RouteLookup,
+    Routed,
 };
 
 use super::{Bridging, End, Plug, Site, Standing, Trip};
@@ -26,9 +27,9 @@ pub(super) struct Fake {
     links: Vec<Link>,
     addresses: Vec<Address>,
     /// By destination; there is no route to others.
-    ways: BTreeMap<IpAddr, Way>,
+    ways: BTreeMap<IpAddr, RouteLookup>,
     /// By source, before those by destination.
-    ways_from: BTreeMap<IpAddr, Way>,
+    ways_from: BTreeMap<IpAddr, RouteLookup>,
     parameters: BTreeMap<String, String>,
     pub(super) rules: Rc<Rules>,
 }
@@ -66,11 +67,11 @@ impl Fake {
         index
     }
 
-    pub(super) fn route(&mut self, to: &str, way: Way) {
+    pub(super) fn route(&mut self, to: &str, way: RouteLookup) {
         self.ways.insert(to.parse().unwrap(), way);
     }
 
-    pub(super) fn route_from(&mut self, from: &str, way: Way) {
+    pub(super) fn route_from(&mut self, from: &str, way: RouteLookup) {
         self.ways_from.insert(from.parse().unwrap(), way);
     }
 
@@ -86,15 +87,16 @@ impl Fake {
         let link = self.links.iter().find(|link| link.index == input);
         let key = link.map(|link| Parameter::rp_filter(link.name.as_str()));
         let mode = key.and_then(|key| self.parameters.get(key.path()));
-        let is_back = matches!(self.ways.get(&from), Some(Way::Out { link, .. }) if *link == input);
+        let is_back =
+            matches!(self.ways.get(&from), Some(RouteLookup::Out { link, .. }) if *link == input);
         mode.is_some_and(|mode| mode == "1") && !is_back
     }
 }
 
 /// Out of a link, by a gateway or onto its segment.
-pub(super) fn out(link: u32, gateway: Option<&str>, source: &str) -> Way {
+pub(super) fn out(link: u32, gateway: Option<&str>, source: &str) -> RouteLookup {
     let gateway = gateway.map(|gateway| gateway.parse().unwrap());
-    Way::Out { link, gateway, source: Some(source.parse().unwrap()), mtu: None }
+    RouteLookup::Out { link, gateway, source: Some(source.parse().unwrap()), mtu: None }
 }
 
 fn no<T>() -> Result<T> {
@@ -115,14 +117,18 @@ impl Kernel for Fake {
     fn neighbours(&mut self, _: Space, _: u32) -> Result<Vec<Neighbour>> {
         Ok(Vec::new())
     }
-    fn way(&mut self, _: Space, packet: &Routed) -> Result<Way> {
+    fn way(&mut self, _: Space, packet: &Routed) -> Result<RouteLookup> {
         if self.is_filtered_back(packet) {
-            return Ok(Way::Nowhere(Errno::XDEV));
+            return Ok(RouteLookup::Nowhere(Errno::XDEV));
         }
         let by_source = packet.from.and_then(|from| self.ways_from.get(&from));
         let way = by_source.or_else(|| self.ways.get(&packet.to)).copied();
         let is_own = self.addresses.iter().any(|it| it.address.addr() == packet.to);
-        Ok(way.unwrap_or(if is_own { Way::Local } else { Way::Nowhere(Errno::NETUNREACH) }))
+        Ok(way.unwrap_or(if is_own {
+            RouteLookup::Local
+        } else {
+            RouteLookup::Nowhere(Errno::NETUNREACH)
+        }))
     }
     fn routes_by_mark(&mut self, _: Space, _: Family) -> Result<bool> {
         Ok(false)

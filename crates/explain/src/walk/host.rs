@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{Family, WAY_MARK};
 use netlink::sysctl::Parameter;
-use netlink::{Errno, Link, Routed, Way};
+use netlink::{Errno, Link, RouteLookup, Routed};
 
 use super::resolve::Owner;
 use super::{Arrived, Bridging, End, Hop, Walked, Walker, mend};
@@ -30,14 +30,14 @@ impl Walker<'_> {
         let mark = self.mark(packet)?;
         let transport = packet.transport();
         let alone = Routed { mark, transport, ..Routed::new(to) };
-        let is_local = self.ask(|kernel| kernel.way(Space::HOST, &alone))? == Way::Local;
+        let is_local = self.ask(|kernel| kernel.way(Space::HOST, &alone))? == RouteLookup::Local;
         if !is_local {
             self.forwards(input, packet)?;
         }
         let (from, input_index) = (Some(packet.source), Some(input.index));
         let asked = Routed { from, input: input_index, ..alone };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
-            Way::Out { link, gateway, .. } => {
+            RouteLookup::Out { link, gateway, .. } => {
                 let out = self.link_of_host(link)?;
                 packet.output = Some(Device::from(&out));
                 self.mark_of_way(input, &out, packet);
@@ -49,8 +49,8 @@ impl Walker<'_> {
                 );
                 self.out(&out, gateway, packet)
             }
-            Way::Local => self.taken_by_host(packet),
-            Way::Nowhere(_) if self.is_filtered_back(Space::HOST, input, packet)? => {
+            RouteLookup::Local => self.taken_by_host(packet),
+            RouteLookup::Nowhere(_) if self.is_filtered_back(Space::HOST, input, packet)? => {
                 Err(self.filtered_back(input, packet))
             }
             _ if is_local => self.taken_by_host(packet),
@@ -118,17 +118,17 @@ impl Walker<'_> {
         Err(self.fail(Hop::new("forwarding", what).by(Author::Operator).fixed_if(fix)))
     }
 
-    fn not_routed(&mut self, input: &Link, packet: &Packet, way: Way) -> super::Stop {
+    fn not_routed(&mut self, input: &Link, packet: &Packet, way: RouteLookup) -> super::Stop {
         let (to, from, name) = (packet.destination, packet.source, &input.name);
         match way {
-            Way::Nowhere(_) if let Some((network, via)) = self.way_out(input) => {
+            RouteLookup::Nowhere(_) if let Some((network, via)) = self.way_out(input) => {
                 let what = format!(
                     "network {network} leaves this host by {via} only, and there is no way out by that now: \
                      what is for {to} ends here"
                 );
                 self.fail(Hop::new("via", what).by(Author::Spoke))
             }
-            Way::Nowhere(errno) => {
+            RouteLookup::Nowhere(errno) => {
                 let kind = match errno {
                     Errno::INVAL => "a blackhole route, or takes its source for impossible",
                     Errno::HOSTUNREACH => "an unreachable route",
@@ -139,7 +139,7 @@ impl Walker<'_> {
                 let fix = self.onto_its_bridge(to);
                 self.fail(Hop::new("host-route", what).by(Author::Operator).fixed_if(fix))
             }
-            Way::Many | Way::Local | Way::Out { .. } => {
+            RouteLookup::Many | RouteLookup::Local | RouteLookup::Out { .. } => {
                 self.unknown("host-route", format!("{to} is a broadcast address to this host"))
             }
         }
@@ -195,7 +195,7 @@ impl Walker<'_> {
             packet.output = self.output_of(way)?;
         }
         match way {
-            Way::Out { link, gateway, .. } => {
+            RouteLookup::Out { link, gateway, .. } => {
                 let out = self.link_of_host(link)?;
                 self.leaves_loopback(&out, packet)?;
                 self.ok("route", format!("this host sends it out of {}", out.name));
@@ -227,26 +227,30 @@ impl Walker<'_> {
         Err(self.fail(hop.fixed(key.command("1"))))
     }
 
-    fn output_of(&mut self, way: Way) -> Walked<Option<Device>> {
+    fn output_of(&mut self, way: RouteLookup) -> Walked<Option<Device>> {
         let index = match way {
-            Way::Out { link, .. } => link,
+            RouteLookup::Out { link, .. } => link,
             _ => 1,
         };
         Ok(Some(Device::from(&self.link_of_host(index)?)))
     }
 
-    fn way_of_host(&mut self, packet: &Packet, from: Option<IpAddr>) -> Walked<(Way, IpAddr)> {
+    fn way_of_host(
+        &mut self,
+        packet: &Packet,
+        from: Option<IpAddr>,
+    ) -> Walked<(RouteLookup, IpAddr)> {
         let to = packet.destination;
         let asked = Routed { from, transport: packet.transport(), ..Routed::new(to) };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
-            way @ Way::Out { source, .. } => Ok((way, source.unwrap_or(packet.source))),
-            Way::Local => Ok((Way::Local, to)),
+            way @ RouteLookup::Out { source, .. } => Ok((way, source.unwrap_or(packet.source))),
+            RouteLookup::Local => Ok((RouteLookup::Local, to)),
             way => {
                 let hop = match way {
-                    Way::Nowhere(Errno::INVAL) => {
+                    RouteLookup::Nowhere(Errno::INVAL) => {
                         format!("this host has a blackhole route to {to}")
                     }
-                    Way::Nowhere(_) => format!("this host has no route to {to}"),
+                    RouteLookup::Nowhere(_) => format!("this host has no route to {to}"),
                     _ => format!("{to} is a broadcast address to this host"),
                 };
                 let fix = self.onto_its_bridge(to);

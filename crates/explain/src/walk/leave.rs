@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netlink::{Errno, Link, Routed, Way};
+use netlink::{Errno, Link, RouteLookup, Routed};
 
 use super::resolve::Owner;
 use super::{Arrived, Hop, Plug, Site, Walked, Walker};
@@ -96,7 +96,7 @@ impl Walker<'_> {
         let to = packet.destination;
         let asked = Routed { from: own, transport: packet.transport(), ..Routed::new(to) };
         let way = self.ask(|kernel| kernel.way(space, &asked))?;
-        let Way::Out { link: index, gateway, source, .. } = way else {
+        let RouteLookup::Out { link: index, gateway, source, .. } = way else {
             return Err(self.no_route((site, space), plug, packet, way));
         };
         let out = match index == link.index {
@@ -158,21 +158,25 @@ impl Walker<'_> {
         (site, space): (&Site, Space),
         plug: &Plug,
         packet: &Packet,
-        way: Way,
+        way: RouteLookup,
     ) -> super::Stop {
         let (name, to) = (&site.name, packet.destination);
         let gateway = plug.gateway(packet.family());
         let back = if self.is_back { " back" } else { "" };
         let what = match way {
-            Way::Nowhere(Errno::INVAL) => format!("{name} has a blackhole route{back} to {to}"),
-            Way::Nowhere(Errno::HOSTUNREACH) => {
+            RouteLookup::Nowhere(Errno::INVAL) => {
+                format!("{name} has a blackhole route{back} to {to}")
+            }
+            RouteLookup::Nowhere(Errno::HOSTUNREACH) => {
                 format!("{name} has an unreachable route{back} to {to}")
             }
-            Way::Nowhere(Errno::ACCESS) => format!("{name} has a prohibiting route{back} to {to}"),
-            Way::Nowhere(_) if plug.reaches(to) => {
+            RouteLookup::Nowhere(Errno::ACCESS) => {
+                format!("{name} has a prohibiting route{back} to {to}")
+            }
+            RouteLookup::Nowhere(_) if plug.reaches(to) => {
                 return self.no_segment((site, space), plug, to);
             }
-            Way::Nowhere(_) if plug.is_internal => {
+            RouteLookup::Nowhere(_) if plug.is_internal => {
                 let what = format!(
                     "network {} is internal: {name} has no route{back} to {to}; one that is made without \
                      --internal has",
@@ -180,7 +184,7 @@ impl Walker<'_> {
                 );
                 return self.fail(Hop::new("internal", what).by(Author::Spoke));
             }
-            Way::Nowhere(_) => {
+            RouteLookup::Nowhere(_) => {
                 let what =
                     format!("{name} has no route{back} to {to}: the default route is missing");
                 let hop = Hop::new("route", what);
@@ -192,12 +196,14 @@ impl Walker<'_> {
                     None => hop,
                 });
             }
-            Way::Local => format!("{name} takes {to} for its own address"),
-            Way::Many | Way::Out { .. } => format!("{name} takes {to} for a broadcast address"),
+            RouteLookup::Local => format!("{name} takes {to} for its own address"),
+            RouteLookup::Many | RouteLookup::Out { .. } => {
+                format!("{name} takes {to} for a broadcast address")
+            }
         };
         let way_out = match (way, plug.reaches(to), gateway) {
-            (Way::Nowhere(_), true, _) => Some(String::new()),
-            (Way::Nowhere(_), false, Some(gateway)) => Some(format!(" via {gateway}")),
+            (RouteLookup::Nowhere(_), true, _) => Some(String::new()),
+            (RouteLookup::Nowhere(_), false, Some(gateway)) => Some(format!(" via {gateway}")),
             _ => None,
         };
         // A route to an address that stands for all others opens none of them.
@@ -334,7 +340,7 @@ mod tests {
         let mut walker = Walker::new(&mut kernel, &trip, Vec::new());
         let packet =
             Packet::new("10.70.1.2".parse().unwrap(), called.parse().unwrap(), Carried::Tcp(80));
-        let _ = walker.no_route((&a, Space(1)), &a.plugs[0], &packet, Way::Nowhere(errno));
+        let _ = walker.no_route((&a, Space(1)), &a.plugs[0], &packet, RouteLookup::Nowhere(errno));
         walker.hops.pop().unwrap().fix
     }
 

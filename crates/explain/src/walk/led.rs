@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::Family;
-use netlink::{Routed, Way};
+use netlink::{RouteLookup, Routed};
 
 use super::begin::protocol;
 use super::fix::of_place;
@@ -80,7 +80,7 @@ impl Walker<'_> {
         };
         let whose = match (published.first(), &self.trip.to) {
             _ if published.iter().any(is_right) => return Ok(()),
-            (Some(first), _) if is_host == Way::Local => {
+            (Some(first), _) if is_host == RouteLookup::Local => {
                 format!("not to {}, which publishes {}", first.name, first.map)
             }
             (_, End::Container(site)) if by != Author::Docker && !site.has(packet.destination) => {

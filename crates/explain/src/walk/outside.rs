@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::Family;
 use netlink::sysctl::Parameter;
-use netlink::{Address, Link, Routed, Way};
+use netlink::{Address, Link, RouteLookup, Routed};
 
 use super::{Arrived, End, Hop, Walked, Walker};
 use crate::packet::{Device, Packet};
@@ -48,10 +48,10 @@ impl Walker<'_> {
         let way = self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(far)))?;
         let is_given = matches!(self.trip.from, End::Address(_));
         // Who is on a segment of this host sends by that, whatever address of this host it calls.
-        let is_near = is_given && matches!(way, Way::Out { gateway: None, .. });
+        let is_near = is_given && matches!(way, RouteLookup::Out { gateway: None, .. });
         let entry = if is_near { None } else { self.entry(called)? };
         let index = entry.unwrap_or(uplink);
-        let is_out = matches!(way, Way::Out { .. })
+        let is_out = matches!(way, RouteLookup::Out { .. })
             && (index == uplink || self.leads_out(index, called, far)?);
         let net_of = entry.map_or(own, |_| called);
         packet.source = if is_given || is_out { far } else { self.near(index, net_of)? };
@@ -63,7 +63,7 @@ impl Walker<'_> {
     fn leads_out(&mut self, link: u32, own: IpAddr, far: IpAddr) -> Walked<bool> {
         let asked = Routed { from: Some(own), ..Routed::new(far) };
         let way = self.ask(|kernel| kernel.way(Space::HOST, &asked))?;
-        Ok(matches!(way, Way::Out { link: out, .. } if out == link))
+        Ok(matches!(way, RouteLookup::Out { link: out, .. } if out == link))
     }
 
     /// An address of the segment that is not this host's: of the subnet of `own`, or else of another one of the link.
@@ -94,7 +94,7 @@ impl Walker<'_> {
             return Ok(());
         }
         let way = self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(packet.source)))?;
-        let Way::Out { link: back, gateway: Some(_), .. } = way else { return Ok(()) };
+        let RouteLookup::Out { link: back, gateway: Some(_), .. } = way else { return Ok(()) };
         let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
         let is_of_link = |it: &&Address| {
             it.scope == 0 && it.address.addr().is_ipv4() && it.address.prefix_len() < 32
@@ -134,8 +134,8 @@ impl Walker<'_> {
         let way = self.ask(|kernel| kernel.way(space, &back))?;
         Ok(match (mode, way) {
             (0, _) => false,
-            (1, Way::Out { link, .. }) => link != input.index,
-            (_, Way::Out { .. }) => false,
+            (1, RouteLookup::Out { link, .. }) => link != input.index,
+            (_, RouteLookup::Out { .. }) => false,
             _ => true,
         })
     }
@@ -154,7 +154,7 @@ impl Walker<'_> {
     pub(super) fn filtered_back(&mut self, input: &Link, packet: &Packet) -> super::Stop {
         let (from, name) = (packet.source, &input.name);
         let back = match self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(from))) {
-            Ok(Way::Out { link, .. }) => self.link_of_host(link).ok(),
+            Ok(RouteLookup::Out { link, .. }) => self.link_of_host(link).ok(),
             Ok(_) => None,
             Err(stop) => return stop,
         };

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{Family, IpNet};
 use netlink::sysctl::Parameter;
-use netlink::{Link, Routed, Way};
+use netlink::{Link, RouteLookup, Routed};
 
 use super::begin::far;
 use super::{Arrived, Elsewhere, End, Hop, Status, Walked, Walker};
@@ -54,7 +54,7 @@ impl Walker<'_> {
         let to = gateway.unwrap_or(packet.destination);
         let asked = Routed::new(to);
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
-            Way::Out { source: Some(source), .. } => Ok(source),
+            RouteLookup::Out { source: Some(source), .. } => Ok(source),
             _ => Err(self.unknown("masquerade", format!("{} has no address", out.name))),
         }
     }
@@ -107,7 +107,7 @@ impl Walker<'_> {
             Some("bridge") => {
                 let far = Routed::new(far(packet.family()));
                 let way = self.ask(|kernel| kernel.way(Space::HOST, &far))?;
-                !matches!(way, Way::Out { link, .. } if link == out.index)
+                !matches!(way, RouteLookup::Out { link, .. } if link == out.index)
             }
             // A container's pair has a single address at this end, or none.
             Some("veth") => {
@@ -187,8 +187,8 @@ impl Walker<'_> {
         let place = translation.place.clone();
         let by = self.author(Space::HOST, &place)?;
         let fix = format!("ip addr add {own} dev {}", out.name);
-        if !matches!(way, Way::Out { link, gateway: None, .. } if link == out.index) {
-            if by != Author::Spoke || way == Way::Local {
+        if !matches!(way, RouteLookup::Out { link, gateway: None, .. } if link == out.index) {
+            if by != Author::Spoke || way == RouteLookup::Local {
                 return Ok(());
             }
             // A network of Spoke's names an address of this host: it is not there any more.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use netlink::nft::{Header, Register32, Step};
-use netlink::{Routed, Way};
+use netlink::{RouteLookup, Routed};
 
 use super::{Registers, bytes, store};
 use crate::packet::{Carried, Device, Packet};
@@ -256,10 +256,10 @@ pub(super) fn address_type(kernel: &mut dyn Kernel, space: Space, address: IpAdd
         return Some(MULTICAST);
     }
     match kernel.way(space, &Routed::new(address)).ok()? {
-        Way::Local => Some(LOCAL),
-        Way::Many => Some(BROADCAST),
+        RouteLookup::Local => Some(LOCAL),
+        RouteLookup::Many => Some(BROADCAST),
         // What there is no way to is unicast too, as the kernel says it (`inet_addr_type`).
-        Way::Out { .. } | Way::Nowhere(_) => Some(UNICAST),
+        RouteLookup::Out { .. } | RouteLookup::Nowhere(_) => Some(UNICAST),
     }
 }
 
@@ -284,7 +284,7 @@ fn of_fib(
         LINK if flags & WITH_INPUT != 0 => {
             let way = kernel.way(space, &Routed::new(address));
             let back = match way {
-                Ok(Way::Out { link, .. }) if Some(link) == input => link,
+                Ok(RouteLookup::Out { link, .. }) if Some(link) == input => link,
                 Ok(_) => 0,
                 Err(_) => return Loaded::Unknown,
             };

@@ -1,4 +1,4 @@
-//! The way of one packet, as the kernel itself would route it (rtnetlink(7), `RTM_GETROUTE`).
+//! Looks up the route of one packet, as the kernel itself would (rtnetlink(7), `RTM_GETROUTE`).
 
 use std::net::IpAddr;
 
@@ -63,9 +63,9 @@ impl Routed {
     }
 }
 
-/// Where the packet goes.
+/// The outcome of a lookup: where the packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RouteLookup {
     /// To this host itself.
     Local,
     /// Out of a link.
@@ -86,13 +86,13 @@ pub enum Way {
 }
 
 impl Socket {
-    /// The way of `packet`. For one that came in the kernel checks its source as it would
+    /// Looks up the route of `packet`. For one that came in the kernel checks its source as it would
     /// (EXDEV: another way leads back, `rp_filter`; EINVAL: no address that may be a source; for
     /// both EHOSTUNREACH where this host does not forward, or the route says so).
     ///
     /// # Errors
     /// As [`Socket::get`]; refusals are in the answer.
-    pub fn way(&mut self, packet: &Routed) -> Result<Way> {
+    pub fn look_up_route(&mut self, packet: &Routed) -> Result<RouteLookup> {
         let mut batch = Batch::new();
         let net = IpNet::from(packet.to);
         let length = |address: IpAddr| IpNet::from(address).prefix_len();
@@ -100,7 +100,7 @@ impl Socket {
         head[0] = family(Family::of(&net));
         head[1] = net.prefix_len();
         head[2] = packet.from.map_or(0, length);
-        let mut request = batch.request(GET, 0, format!("asking for the way to {}", packet.to));
+        let mut request = batch.request(GET, 0, format!("asking for the route to {}", packet.to));
         request.bytes(&head).address(rta::DST, packet.to);
         if let Some(from) = packet.from {
             request.address(rta::SRC, from);
@@ -121,13 +121,13 @@ impl Socket {
         let mut found = None;
         let outcome = self.exchange(&mut batch, |message| found = found.or(read(message)))?;
         match outcome.failures().first() {
-            Some(failure) => Ok(Way::Nowhere(failure.errno)),
-            None => Ok(found.unwrap_or(Way::Nowhere(Errno::NETUNREACH))),
+            Some(failure) => Ok(RouteLookup::Nowhere(failure.errno)),
+            None => Ok(found.unwrap_or(RouteLookup::Nowhere(Errno::NETUNREACH))),
         }
     }
 }
 
-fn read(message: &Message<'_>) -> Option<Way> {
+fn read(message: &Message<'_>) -> Option<RouteLookup> {
     (message.kind == NEW).then_some(())?;
     let [kind] = array(message.payload, 7)?;
     let attributes = message.attributes(HEADER);
@@ -137,12 +137,12 @@ fn read(message: &Message<'_>) -> Option<Way> {
     let mtu = metrics.and_then(|metrics| metrics.find_kind(rta::METRIC_MTU)?.u32());
     // `RTN_*`.
     Some(match kind {
-        2 => Way::Local,
-        3..=5 => Way::Many,
-        6 => Way::Nowhere(Errno::INVAL),
-        7 => Way::Nowhere(Errno::HOSTUNREACH),
-        8 => Way::Nowhere(Errno::ACCESS),
-        _ => Way::Out {
+        2 => RouteLookup::Local,
+        3..=5 => RouteLookup::Many,
+        6 => RouteLookup::Nowhere(Errno::INVAL),
+        7 => RouteLookup::Nowhere(Errno::HOSTUNREACH),
+        8 => RouteLookup::Nowhere(Errno::ACCESS),
+        _ => RouteLookup::Out {
             link: number(rta::OIF)?,
             gateway: address(rta::GATEWAY),
             source: address(rta::PREFSRC),
@@ -161,7 +161,7 @@ mod tests {
     fn the_own_address_is_local() {
         let mut socket = Socket::route().unwrap();
         let packet = Routed::new("127.0.0.1".parse().unwrap());
-        assert_eq!(socket.way(&packet).unwrap(), Way::Local);
+        assert_eq!(socket.look_up_route(&packet).unwrap(), RouteLookup::Local);
     }
 
     proptest! {
