@@ -1,5 +1,6 @@
-//! Executing a plugin, bounded in time and in what it may say.
+//! Executing a plugin, and trying again while its file is busy or locked; [`process`] bounds it.
 
+pub mod process;
 pub(crate) mod program_lock;
 mod refusal;
 
@@ -14,7 +15,6 @@ use model::{Error, Result};
 
 pub(crate) use refusal::refusal;
 
-use crate::process;
 use crate::wire::Environment;
 
 /// How long a plugin may take. Runtimes give up after two minutes: what began has to be undone

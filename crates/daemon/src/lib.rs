@@ -6,7 +6,7 @@
 
 mod client_files;
 mod context_pool;
-mod dhcp;
+pub mod dhcp;
 mod docker_backend;
 mod docker_tcp;
 mod elsewhere;
@@ -20,7 +20,6 @@ mod hosts;
 mod journal;
 mod kurma;
 mod kuryr;
-pub mod lease;
 mod log;
 mod masquerade;
 mod metrics;

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = args.first().and_then(|path| Path::new(path).file_name());
     if let Some(arguments) = dhcp_daemon(name, &args) {
-        return ExitCode::from(daemon::lease::daemon(arguments));
+        return ExitCode::from(daemon::dhcp::daemon(arguments));
     }
     if let Some(verb) = Verb::of_process(&args) {
         return ExitCode::from(kurma::run(verb, &args));

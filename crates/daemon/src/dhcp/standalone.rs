@@ -1,122 +1,24 @@
-//! Leases of DHCP servers, for the remote calls that ask for them; and `dhcp daemon`, the reference's
-//! daemon with its flags.
+//! `dhcp daemon`: the reference's DHCP daemon, a program of its own with its flags.
 
 mod flags;
 
 use std::io::Write;
-use std::net::IpAddr;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, process, thread};
 
-use cni::dhcp::{DhcpAnswer, Server, Service, client_id};
+use cni::dhcp::Server;
 use config::Config;
-use dhcp::{ContainerLocator, Keeper, LeaseStore, News, Terms};
-use engine::Members;
-use linux::identity::{GROUP, Identity};
-use model::{AttachmentId, Dns, Error, InterfaceAddress, IpNet, NetworkName, Result, Route};
+use dhcp::{ContainerLocator, Keeper, LeaseStore, News};
+use model::{AttachmentId, Error, Result};
 use netlink::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::leases::{Leases, is_link_of, lease_store_of};
 use crate::sockets::{Inherited, SocketFile, bind};
 use flags::Flags;
-
-/// Leases, as the remote calls want them.
-pub(crate) struct Leases {
-    pub(crate) keeper: Keeper,
-    /// The prefix of the path of every namespace.
-    pub(crate) prefix: String,
-}
-
-/// Where the leases of the daemon at `socket` are kept: whichever process listens there, it
-/// continues with them.
-pub(crate) fn lease_store_of(config: &Config, socket: &Path) -> PathBuf {
-    let name = socket.to_string_lossy().trim_matches('/').replace('/', "-");
-    config.store.runtime.join("dhcp").join(name)
-}
-
-impl Service for Leases {
-    fn allocate(&self, subject: &cni::dhcp::Subject) -> Result<DhcpAnswer> {
-        self.keeper.allocate(self.asked(subject)).map(given)
-    }
-
-    fn release(&self, subject: &cni::dhcp::Subject) -> Result<()> {
-        self.keeper.release(&subject.id)
-    }
-
-    fn check(&self, subject: &cni::dhcp::Subject) -> Result<DhcpAnswer> {
-        let terms = self.keeper.check(&subject.id)?;
-        let none =
-            || Error::new(model::Kind::NotFound, format!("there is no lease for {}", subject.id));
-        terms.map(given).ok_or_else(none)
-    }
-
-    fn collect(&self, network: &NetworkName, valid: &Members) -> Result<()> {
-        let valid = valid.clone();
-        let keep =
-            move |id: &AttachmentId| valid.contains(&(id.container.clone(), id.ifname.clone()));
-        self.keeper.collect(network.clone(), Box::new(keep))
-    }
-}
-
-impl Leases {
-    fn asked(&self, subject: &cni::dhcp::Subject) -> dhcp::Subject {
-        let netns = match subject.netns.as_os_str().is_empty() {
-            true => PathBuf::new(),
-            false => PathBuf::from(format!("{}{}", self.prefix, subject.netns.display())),
-        };
-        dhcp::Subject {
-            client: client_id(&subject.id),
-            id: subject.id.clone(),
-            netns,
-            mac: subject.mac,
-            dhcp: subject.dhcp.clone(),
-        }
-    }
-}
-
-fn given(terms: Terms) -> DhcpAnswer {
-    let route = |(dst, via): &(model::Ipv4Net, std::net::Ipv4Addr)| Route {
-        mtu: terms.mtu.map(u32::from),
-        // As the reference says it: without one the route is of the link.
-        scope: via.is_unspecified().then_some(Route::ON_LINK),
-        ..Route::new(IpNet::V4(*dst), Some(IpAddr::V4(*via)))
-    };
-    DhcpAnswer {
-        addresses: vec![InterfaceAddress {
-            address: IpNet::V4(terms.address),
-            gateway: terms.routers.first().copied().map(IpAddr::V4),
-            interface: None,
-        }],
-        routes: terms.routes.iter().map(route).collect(),
-        dns: Dns {
-            nameservers: terms.dns.iter().map(ToString::to_string).collect(),
-            domain: terms.domain,
-            search: terms.search,
-            options: Vec::new(),
-        },
-    }
-}
-
-/// Only the runtime moves links, and says where they are.
-struct Nowhere;
-
-impl ContainerLocator for Nowhere {
-    fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
-        None
-    }
-
-    fn is_link_of(&self, id: &AttachmentId, group: u32) -> bool {
-        is_link_of(id, group)
-    }
-}
-
-/// Whether Spoke marks links that it makes for the attachment with this group.
-pub(crate) fn is_link_of(id: &AttachmentId, group: u32) -> bool {
-    group == GROUP || group == Identity::of(id).group()
-}
 
 /// `dhcp daemon` with these arguments; returns the exit code.
 pub fn daemon(arguments: &[std::ffi::OsString]) -> u8 {
@@ -173,6 +75,19 @@ fn wait_for(mut signals: Signals, stop: Arc<Stop>) -> Result<()> {
     };
     let started = thread::Builder::new().name("signals".into()).spawn(wait);
     started.map(drop).map_err(|cause| Error::os("starting the thread signals", cause))
+}
+
+/// Only the runtime moves links, and says where they are.
+struct Nowhere;
+
+impl ContainerLocator for Nowhere {
+    fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
+        None
+    }
+
+    fn is_link_of(&self, id: &AttachmentId, group: u32) -> bool {
+        is_link_of(id, group)
+    }
 }
 
 fn log(news: News) {
