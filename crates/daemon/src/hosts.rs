@@ -7,48 +7,22 @@
 //! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed, on a host of a cluster |
 //! | `hosts-echo` | asks the other hosts which of them answer at all, on a host of a cluster |
 //! | `hosts-engines` | makes networks of the cluster in the engines of this host, and removes them there |
-//! | `hosts-asked` | declares networks that Docker was asked to make on many hosts, once they have names; from the first on |
+//! | `hosts-declare` | declares networks that Docker was asked to make on many hosts, once they have names; from the first on |
 //! | `hosts-ask` | answers the command line and processes that attach; several on a host of a cluster |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
 //! | `hosts-etcd` | keeps this host's server of etcd running, where the cluster has one of its own |
-//! | `hosts-door` | gives certificates to hosts, where this one has the authority's key |
+//! | `hosts-listen` | gives certificates to hosts, where this one has the authority's key |
 
-mod address_lock;
-mod announce;
-mod attached;
-mod authority;
-mod blocks;
-mod called;
-mod check;
-mod cli_requests;
-mod closed;
-mod declared;
-mod drain;
+mod addresses;
 mod engines;
-mod etcd_upkeep;
-mod follow;
-mod guard;
-mod isolate;
-mod join_server;
+mod etcd;
 mod keep;
-mod lease;
+mod links;
 mod local;
 mod make;
 mod member;
 mod membership;
-mod named_addresses;
-mod near;
-mod older;
-mod overlay;
-mod own_etcd;
-mod pin;
-mod pins;
-mod remove;
-mod resting;
-mod routes;
-mod rtt;
-mod server;
-mod tunnel;
+mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -76,7 +50,7 @@ pub(super) struct Hosts {
     state: Mutex<State>,
     changed: Condvar,
     wake: Mutex<Sender<Wake>>,
-    server: server::Server,
+    server: etcd::server::Server,
     /// Held while this host signs certificates for itself.
     signing: Mutex<()>,
     /// The threads that only hosts of a cluster need.
@@ -116,7 +90,7 @@ struct State {
     /// Whether this host leaves its cluster, which may not tell it any more that it was removed.
     leaving: bool,
     /// Whether etcd has an older state than was heard of.
-    older: older::Older,
+    older: etcd::older::Older,
     /// Since when etcd does not answer, and what was said.
     lost: Option<(Timestamp, String)>,
     /// The same by the clock that no program can set, since the host was started.
@@ -157,7 +131,7 @@ struct State {
     /// What is to be said of networks in engines of this host, and which of it is a failure.
     engines: BTreeMap<NetworkName, Vec<engines::Note>>,
     /// Networks that Docker was asked to make on many hosts, and that are not there yet.
-    asked: BTreeMap<AliasId, declared::DeclaredNetwork>,
+    asked: BTreeMap<AliasId, engines::declared::DeclaredNetwork>,
     /// Networks that the cluster has no more, and that were asked of the engines to remove.
     withdrawn: BTreeSet<NetworkName>,
     /// The containers of this host on every network, once the store was read.
@@ -216,7 +190,7 @@ impl Daemon {
             state: Mutex::default(),
             changed: Condvar::new(),
             wake: Mutex::new(wake),
-            server: server::Server::new(store),
+            server: etcd::server::Server::new(store),
             signing: Mutex::default(),
             member: Later::default(),
             own: Later::default(),
@@ -245,7 +219,7 @@ impl Daemon {
         listener: &Arc<UnixListener>,
     ) -> Result<()> {
         let (hosts, listener) = (Arc::clone(hosts), Arc::clone(listener));
-        let work = move |daemon: &Self| cli_requests::serve(daemon, &hosts, &listener);
+        let work = move |daemon: &Self| requests::serve(daemon, &hosts, &listener);
         self.spawn("hosts-ask", work).map(drop)
     }
 
@@ -254,14 +228,15 @@ impl Daemon {
         let (daemon, hosts, prepared) = (Arc::clone(self), Arc::clone(hosts), hosts);
         prepared.member.prepare(move || {
             let theirs = Arc::clone(&hosts);
-            daemon.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
+            daemon
+                .spawn("hosts-book", move |daemon| addresses::attached::follow(daemon, &theirs))?;
             let theirs = Arc::clone(&hosts);
             daemon.spawn("hosts-engines", move |daemon| engines::keep(daemon, &theirs))?;
             let theirs = Arc::clone(&hosts);
-            daemon.spawn("hosts-echo", move |daemon| isolate::listen(daemon, &theirs))?;
+            daemon.spawn("hosts-echo", move |daemon| links::isolate::listen(daemon, &theirs))?;
             let theirs = Arc::clone(&hosts);
-            daemon.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
-            (1..cli_requests::AT_ONCE).try_for_each(|_| daemon.answer_hosts(&hosts, &listener))
+            daemon.spawn("hosts-guard", move |daemon| links::guard::keep(daemon, &theirs))?;
+            (1..requests::AT_ONCE).try_for_each(|_| daemon.answer_hosts(&hosts, &listener))
         });
     }
 
@@ -270,8 +245,10 @@ impl Daemon {
         let (daemon, theirs) = (Arc::clone(self), Arc::clone(hosts));
         hosts.own.prepare(move || {
             let hosts = Arc::clone(&theirs);
-            daemon.spawn("hosts-etcd", move |daemon| etcd_upkeep::run(daemon, &hosts))?;
-            daemon.spawn("hosts-door", move |daemon| join_server::keep(daemon, &theirs)).map(drop)
+            daemon.spawn("hosts-etcd", move |daemon| etcd::etcd_upkeep::run(daemon, &hosts))?;
+            daemon
+                .spawn("hosts-listen", move |daemon| etcd::join_server::keep(daemon, &theirs))
+                .map(drop)
         });
     }
 }
@@ -281,8 +258,8 @@ impl Daemon {
     fn prepare_asking(self: &Arc<Self>, hosts: &Arc<Hosts>) -> Result<()> {
         let (daemon, theirs) = (Arc::clone(self), Arc::clone(hosts));
         hosts.asking.prepare(move || {
-            let work = move |daemon: &Self| declared::keep(daemon, &theirs);
-            daemon.spawn("hosts-asked", work).map(drop)
+            let work = move |daemon: &Self| engines::declared::keep(daemon, &theirs);
+            daemon.spawn("hosts-declare", work).map(drop)
         });
         hosts.read_asked();
         let is_idle = hosts.lock().asked.is_empty();

@@ -4,6 +4,7 @@
 //! In which engines a network may be is written down before the first of them is asked, so that the daemon removes
 //! it there also after it was killed. An engine that is not there yet is looked for again.
 
+pub(super) mod declared;
 mod dockers;
 mod files;
 

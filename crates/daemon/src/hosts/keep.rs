@@ -11,17 +11,17 @@ use cluster::{Cluster, Etcd, Key, LeaseId, Revision, View, WatchEnd, book};
 use host::time;
 use model::{Error, HostName, IpNet, Kind, NetworkName, Result};
 
-use super::announce::Announced;
-use super::engines;
-use super::etcd_upkeep::Tended;
-use super::lease::{Pauses, refuse_unheard};
-use super::local;
+use super::addresses::announce::Announced;
+use super::addresses::resting::Resting;
+use super::etcd::etcd_upkeep::Tended;
+use super::etcd::lease::{Pauses, refuse_unheard};
+use super::etcd::older::SavedState;
+use super::links::near;
+use super::links::overlay::{self, Silent};
+use super::links::tunnel;
 use super::member::Member;
 use super::membership::Membership;
-use super::older::SavedState;
-use super::overlay::{self, Silent};
-use super::resting::Resting;
-use super::{Hosts, Wake, near, tunnel};
+use super::{Hosts, Wake, engines, local};
 use crate::Daemon;
 
 /// How long a host counts as alive that does not renew its lease, in seconds. etcd looks twice a second which

@@ -9,9 +9,9 @@ use model::{Backend, Error, IpNet, Kind, NetworkName, Result, Runtime, SharedNet
 use netlink::Socket;
 
 use super::keep::Keeper;
+use super::links::overlay;
 use super::local::{self, Local};
 use super::member::Member;
-use super::overlay;
 
 /// How often rules of iptables are compared, that others may have removed.
 const RULES: Duration = Duration::from_secs(30);

@@ -9,8 +9,8 @@ use host::time::rfc3339;
 use model::{ENGINE_LABEL, Error, NetworkName, Result};
 use serde_json::{Value, json};
 
-use super::super::member;
 use crate::Daemon;
+use crate::hosts::member;
 
 /// Where CNI has its network configuration lists, and Podman 4 with CNI its networks.
 const LISTS: &str = "/etc/cni/net.d";
