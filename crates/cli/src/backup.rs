@@ -1,8 +1,7 @@
 //! `spoke backup` and `spoke restore`: the durable part of the book as one file.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use engine::{RestoreMode, describe};
@@ -69,20 +68,11 @@ fn refuse_other_files(path: &Path) -> Result<()> {
     }
 }
 
-/// The draft is a new file: in a directory that all users can write, another user may have made one of that name. The
-/// backup is on the disk before the old one goes, because the disk may be about to fail.
+/// A backup may be anywhere, also in a directory that all users can write. It is on the disk before the old one goes,
+/// because the disk may be about to fail.
 fn replaced(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
-    match fs::remove_file(draft) {
-        Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
-        Ok(()) | Err(_) => {}
-    }
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(draft)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    let written = written.and_then(|()| fs::rename(draft, path));
-    written.inspect_err(|_| drop(fs::remove_file(draft)))?;
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    match fs::File::open(directory.unwrap_or(Path::new("."))).and_then(|it| it.sync_all()) {
+    file::replace_by_new(path, draft, bytes)?;
+    match file::sync_directory_of(path) {
         Err(cause) if !is_refused(cause.kind()) => Err(cause),
         Ok(()) | Err(_) => Ok(()),
     }

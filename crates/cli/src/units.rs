@@ -267,8 +267,7 @@ impl Unit {
         let doing = || format!("writing {}", path.display());
         let new = directory.join(format!(".{}.new", self.name));
         let written = fs::create_dir_all(directory)
-            .and_then(|()| fs::write(&new, &self.text))
-            .and_then(|()| fs::rename(&new, &path));
+            .and_then(|()| file::replace_with_mode(&path, &new, self.text.as_bytes(), 0o666));
         written.map_err(|cause| Error::os(doing(), cause))
     }
 

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use config::{SpecConfig, TcpConfig};
@@ -86,14 +85,7 @@ impl Spec {
             fs::create_dir_all(parent).map_err(|cause| Error::os(doing(), cause))?;
         }
         let new = path.with_extension("new");
-        let written = fs::OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o644)
-            .open(&new)
-            .and_then(|mut file| std::io::Write::write_all(&mut file, &text))
-            .and_then(|()| fs::rename(&new, path));
+        let written = file::replace_with_mode(path, &new, &text, 0o644);
         written.map_err(|cause| Error::os(doing(), cause))?;
         Ok(Self { path: path.to_owned() })
     }

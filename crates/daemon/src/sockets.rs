@@ -17,17 +17,13 @@ use std::time::{Duration, Instant};
 use host::serving::LOCK;
 use listenfd::ListenFd;
 use model::{Error, Result};
-use rustix::fs::{FlockOperation, Mode, flock};
-use rustix::io::Errno;
+use rustix::fs::{FlockOperation, Mode};
 use rustix::net::sockopt::socket_peercred;
 
 use crate::fd_store;
 
 /// How long a daemon that ends may still have the lock.
 const ENDING: Duration = Duration::from_secs(1);
-
-/// The interval at which to check whether it has ended.
-const GLANCE: Duration = Duration::from_millis(10);
 
 /// Sockets by name.
 pub(crate) type SocketsByName = BTreeMap<String, OwnedFd>;
@@ -181,14 +177,9 @@ impl Only {
         let lock = lock.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = lock.open(&path).map_err(doing)?;
         let deadline = Instant::now() + ENDING;
-        while let Err(cause) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            if cause != Errno::WOULDBLOCK && cause != Errno::INTR {
-                return Err(doing(cause.into()));
-            }
-            if Instant::now() >= deadline {
-                return Err(other(&mut lock, runtime));
-            }
-            std::thread::sleep(GLANCE);
+        let how = FlockOperation::NonBlockingLockExclusive;
+        if !file::lock_until(&lock, how, deadline).map_err(doing)? {
+            return Err(other(&mut lock, runtime));
         }
         let written = lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id()));
         written.map_err(doing)?;

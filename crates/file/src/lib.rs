@@ -5,20 +5,21 @@
 //! So these files are opened without waiting, must be regular ones, and are read up to a bound that
 //! the reader gives.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+mod lock;
+mod replace;
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use model::Error;
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 
-/// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
-const ASKING: Duration = Duration::from_millis(2);
+pub use lock::{lock, lock_opened, lock_until};
+pub use replace::{
+    replace, replace_by_new, replace_durably, replace_link, replace_with_mode, sync_directory_of,
+};
 
 /// Opens a regular file for reading.
 ///
@@ -70,72 +71,6 @@ pub fn failed(doing: impl Into<String>, cause: Cause) -> Error {
     match cause.raw_os_error() {
         Some(_) => Error::os(doing, cause),
         None => Error::invalid(doing).because(cause),
-    }
-}
-
-/// Replaces a file in one step: writes `draft`, for this user alone, and renames it. A power cut may lose
-/// both.
-///
-/// # Errors
-/// What the system says; the draft is gone then.
-pub fn replace(path: &Path, draft: &Path, bytes: &[u8]) -> IoResult<()> {
-    rename_written(path, draft, || write(draft, bytes, 0o600).map(drop))
-}
-
-/// As [`replace`], with this mode, and on the disk when it returns: a power cut afterwards loses neither the
-/// file nor its name, and one before leaves the old file.
-///
-/// # Errors
-/// As of [`replace`].
-pub fn replace_durably(path: &Path, draft: &Path, bytes: &[u8], mode: u32) -> IoResult<()> {
-    rename_written(path, draft, || {
-        let file = write(draft, bytes, mode)?;
-        // A umask, or a draft that a killed process left, may have made it another.
-        file.set_permissions(Permissions::from_mode(mode))?;
-        file.sync_all()
-    })?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-fn write(draft: &Path, bytes: &[u8], mode: u32) -> IoResult<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(mode);
-    let mut file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(draft)?;
-    file.write_all(bytes)?;
-    Ok(file)
-}
-
-fn rename_written(path: &Path, draft: &Path, write: impl Fn() -> IoResult<()>) -> IoResult<()> {
-    write().and_then(|()| fs::rename(draft, path)).inspect_err(|_| drop(fs::remove_file(draft)))
-}
-
-/// Locks an open file for as long as it, or a copy of its descriptor, is open.
-///
-/// # Errors
-/// What the system says; `WouldBlock` where `how` does not wait, and another process holds the
-/// lock.
-pub fn lock(file: impl AsFd, how: FlockOperation) -> IoResult<()> {
-    loop {
-        match flock(file.as_fd(), how) {
-            Err(Errno::INTR) => {}
-            done => return Ok(done?),
-        }
-    }
-}
-
-/// The same, waiting until `deadline`; whether it is locked. `how` is one that does not wait.
-///
-/// # Errors
-/// What the system says.
-pub fn lock_until(file: impl AsFd, how: FlockOperation, deadline: Instant) -> IoResult<bool> {
-    loop {
-        match lock(file.as_fd(), how) {
-            Ok(()) => return Ok(true),
-            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
-            Err(_) if Instant::now() >= deadline => return Ok(false),
-            Err(_) => thread::sleep(ASKING),
-        }
     }
 }
 
@@ -223,44 +158,5 @@ mod tests {
         let missing = read(Path::new("/nonexistent"), 1).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
         assert_eq!(failed("reading it", missing).kind(), model::Kind::Kernel);
-    }
-
-    #[test]
-    fn a_file_is_replaced_in_one_step() {
-        let root = tempfile::tempdir().unwrap();
-        let [path, draft] = ["one", "draft"].map(|name| root.path().join(name));
-        replace(&path, &draft, b"first").unwrap();
-        replace(&path, &draft, b"2").unwrap();
-        assert_eq!(read(&path, 9).unwrap(), b"2");
-        std::os::unix::fs::symlink(&path, &draft).unwrap();
-        assert!(replace(&path, &draft, b"3").is_err(), "a link is not followed");
-        assert_eq!((read(&path, 9).unwrap(), draft.exists()), (b"2".to_vec(), false));
-        assert!(replace(root.path(), &draft, b"3").is_err() && !draft.exists());
-    }
-
-    #[test]
-    fn a_durable_file_has_its_mode_whatever_its_draft_was() {
-        let root = tempfile::tempdir().unwrap();
-        let [path, draft] = ["one", "draft"].map(|name| root.path().join(name));
-        fs::write(&draft, "what a killed process left").unwrap();
-        fs::set_permissions(&draft, Permissions::from_mode(0o666)).unwrap();
-        replace_durably(&path, &draft, b"2", 0o644).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
-        assert_eq!((read(&path, 9).unwrap(), draft.exists()), (b"2".to_vec(), false));
-        assert!(replace_durably(root.path(), &draft, b"3", 0o600).is_err() && !draft.exists());
-    }
-
-    #[test]
-    fn a_lock_is_waited_for_until_the_deadline() {
-        let root = tempfile::tempdir().unwrap();
-        let open = || File::create(root.path().join("lock")).unwrap();
-        let (first, second, how) = (open(), open(), FlockOperation::NonBlockingLockExclusive);
-        lock(&first, FlockOperation::LockExclusive).unwrap();
-        assert_eq!(lock(&second, how).unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert!(!lock_until(&second, how, Instant::now()).unwrap());
-        let far = Instant::now() + Duration::from_secs(600);
-        let waiting = thread::spawn(move || lock_until(&second, how, far).unwrap());
-        drop(first);
-        assert!(waiting.join().unwrap());
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
@@ -64,18 +64,9 @@ impl Lock {
 
     fn taken(path: &Path, how: FlockOperation, deadline: Instant) -> Result<Option<Self>> {
         let failed = |cause| Error::os(format!("locking {}", path.display()), cause);
-        loop {
-            let mut options = OpenOptions::new();
-            let file = options.create(true).append(true).mode(0o600).open(path).map_err(failed)?;
-            if !file::lock_until(&file, how, deadline).map_err(failed)? {
-                return Ok(None);
-            }
-            // The previous holder may have removed the file: then the next process does not see
-            // this lock.
-            if file.metadata().map_err(failed)?.nlink() > 0 {
-                return Ok(Some(Self { file }));
-            }
-        }
+        let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        let locked = file::lock_opened(open, how, deadline).map_err(failed)?;
+        Ok(locked.map(|file| Self { file }))
     }
 }
 

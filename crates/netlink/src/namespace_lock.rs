@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::Netns;
 use crate::outcome::refused;
 
-/// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
+/// The pause between two attempts, as in crate `file`, which this one cannot use.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The right to be the only one that works in a namespace, among those who ask for it: those of

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use image::build::{self, Extra, Recipe};
@@ -74,7 +73,7 @@ pub(super) fn install(
     let making = |cause| Error::os(format!("making {}", directory.display()), cause);
     fs::create_dir_all(directory).map_err(making)?;
     for path in &paths {
-        link(path, program)
+        file::replace_link(path, &path.with_extension("new"), program)
             .map_err(|cause| Error::os(format!("linking {}", path.display()), cause))?;
     }
     names(output, &paths.map(|path| path.display().to_string())).map(Answer::text)
@@ -91,15 +90,4 @@ fn refuse_foreign(path: &Path, program: &Path) -> Result<()> {
             path.display()
         ))),
     }
-}
-
-/// At every moment the name is what it was or a link.
-fn link(path: &Path, program: &Path) -> std::io::Result<()> {
-    let new = path.with_extension("new");
-    match fs::remove_file(&new) {
-        Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
-        _ => {}
-    }
-    symlink(program, &new)?;
-    fs::rename(&new, path)
 }

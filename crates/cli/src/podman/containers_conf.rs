@@ -142,9 +142,9 @@ impl Snippet {
             return Err(Error::conflict("it is of another program; move it away").context(doing()));
         }
         let new = self.directory.join(format!(".{NAME}.new"));
+        let text = text(plugins);
         let written = fs::create_dir_all(&self.directory)
-            .and_then(|()| fs::write(&new, text(plugins)))
-            .and_then(|()| fs::rename(&new, &self.path));
+            .and_then(|()| file::replace_with_mode(&self.path, &new, text.as_bytes(), 0o666));
         written.map_err(|cause| Error::os(doing(), cause))
     }
 

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use ::podman::DRIVER;
@@ -66,11 +65,7 @@ impl DriverFile {
     pub(super) fn make(&self, executable: &Path) -> Result<()> {
         let new = self.directory.join(format!(".{DRIVER}.new"));
         let made = fs::create_dir_all(&self.directory)
-            .and_then(|()| match fs::remove_file(&new) {
-                Err(cause) if !is_absent(cause.kind()) => Err(cause),
-                _ => symlink(executable, &new),
-            })
-            .and_then(|()| fs::rename(&new, &self.path));
+            .and_then(|()| file::replace_link(&self.path, &new, executable));
         made.map_err(|cause| Error::os(format!("making {}", self.path.display()), cause))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,17 +21,10 @@ pub(crate) fn take(path: &Path, text: &str, limit: Duration) -> Result<File> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
     let end = Instant::now() + limit;
-    let mut file = loop {
-        let file = open(path).map_err(failed)?;
-        let how = FlockOperation::NonBlockingLockExclusive;
-        if !file::lock_until(&file, how, end).map_err(failed)? {
-            let what = "a plugin that was called for it before has not ended yet";
-            return Err(Error::new(Kind::TryAgain, what));
-        }
-        // Who had it may have removed it: the next one would lock another file.
-        if file.metadata().map_err(failed)?.nlink() > 0 {
-            break file;
-        }
+    let how = FlockOperation::NonBlockingLockExclusive;
+    let Some(mut file) = file::lock_opened(|| open(path), how, end).map_err(failed)? else {
+        let what = "a plugin that was called for it before has not ended yet";
+        return Err(Error::new(Kind::TryAgain, what));
     };
     let mut fill = || {
         file.set_len(0)?;

@@ -1,8 +1,8 @@
 //! The files that processes of this host share: a process that lives five milliseconds does not
 //! authenticate itself again.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -48,18 +48,11 @@ impl Cache {
         let Ok(bytes) = serde_json::to_vec(what) else { return };
         let path = self.path(name);
         let new = path.with_extension(std::process::id().to_string());
-        let made = self.make(&new).and_then(|mut file| file.write_all(&bytes));
-        if made.and_then(|()| fs::rename(&new, &path)).is_err() {
-            // The cache only saves requests.
-            let _ = fs::remove_file(&new);
-        }
-    }
-
-    fn make(&self, path: &Path) -> std::io::Result<File> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         // Of a process that was killed and had our number.
-        let _ = fs::remove_file(path);
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+        let _ = fs::remove_file(&new);
+        // The cache only saves requests.
+        let _ = made.and_then(|()| file::replace(&path, &new, &bytes));
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -16,8 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use model::{ResourceId, Result};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::fs::FlockOperation;
 
 use super::PortUpdate;
 use crate::deadline;
@@ -270,13 +269,10 @@ fn lock_file(path: &Path, how: FlockOperation) -> Result<Option<File>> {
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed("opening", path, cause)),
     };
-    loop {
-        match flock(&file, how) {
-            Ok(()) => return Ok(Some(file)),
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(cause) => return Err(failed("locking", path, cause.into())),
-        }
+    match file::lock(&file, how) {
+        Ok(()) => Ok(Some(file)),
+        Err(cause) if cause.kind() == ErrorKind::WouldBlock => Ok(None),
+        Err(cause) => Err(failed("locking", path, cause)),
     }
 }
 
