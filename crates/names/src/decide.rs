@@ -63,8 +63,10 @@ pub fn decide_for_host(table: &Table, message: &[u8], by: Transport) -> Decision
         |address: IpAddr| table.places().iter().any(|place| place.gateway.contains(&address));
     match named(table, &table.networks(), &query, &question, by) {
         Some(decision) => decision,
-        None if reversed(&question.name).is_some_and(is_ours) => failed(&query, Rcode::NXDOMAIN),
-        None => refused(&query, Rcode::REFUSED),
+        None if reversed(&question.name).is_some_and(is_ours) => {
+            answer_code(&query, Rcode::NXDOMAIN)
+        }
+        None => refuse(&query, Rcode::REFUSED),
     }
 }
 
@@ -75,7 +77,7 @@ fn answerable(query: &Message<&[u8]>) -> Result<Question, Decision> {
     }
     match question(query) {
         Err(rcode) => Err(Decision::Refuse(write::header_only(query, rcode))),
-        Ok(Question { kind: Rtype::AXFR | Rtype::IXFR, .. }) => Err(refused(query, Rcode::REFUSED)),
+        Ok(Question { kind: Rtype::AXFR | Rtype::IXFR, .. }) => Err(refuse(query, Rcode::REFUSED)),
         Ok(question) => Ok(question),
     }
 }
@@ -111,22 +113,22 @@ fn answered(
     }
     // This host's server asks the other network's gateway, which answers the host.
     if reversed(&question.name).is_some_and(|it| table.is_only_hosts(&networks, it)) {
-        return failed(query, Rcode::NXDOMAIN);
+        return answer_code(query, Rcode::NXDOMAIN);
     }
     if let Some(reverse) = private_reverse(table.subnets_of(&networks), &question.name) {
         return match reverse {
-            PrivateReverse::Unused => failed(query, Rcode::NXDOMAIN),
+            PrivateReverse::Unused => answer_code(query, Rcode::NXDOMAIN),
             PrivateReverse::Domain => found(&[], query, question, by),
         };
     }
     let by_fence = fence::asked(table, asker, question);
     let who = by_fence.map_or(*asker, |(_, it)| it);
-    let Some(servers) = table.servers_of(&who) else { return refused(query, Rcode::REFUSED) };
+    let Some(servers) = table.servers_of(&who) else { return refuse(query, Rcode::REFUSED) };
     match by_fence.map(|(asked, _)| asked) {
         None => Decision::Forward(servers),
         Some(Asked::Forward) => match outside_query::query(question) {
             Some(asked) => Decision::Ask(asked, servers),
-            None => failed(query, Rcode::FORMERR),
+            None => answer_code(query, Rcode::FORMERR),
         },
         Some(Asked::Learn) => match outside_query::query(question) {
             Some(asked) => {
@@ -134,14 +136,10 @@ fn answered(
                 let (name, why) = (question.name.clone(), Why::Learned);
                 Decision::Learn(asked, servers, Box::new(Refusal { network, source, name, why }))
             }
-            None => failed(query, Rcode::FORMERR),
+            None => answer_code(query, Rcode::FORMERR),
         },
         Some(Asked::Nothing) => found(&[], query, question, by),
-        // With another code resolvers would ask again, ask others, or wait.
-        Some(Asked::Refuse) => match write::failure(query, Rcode::NXDOMAIN) {
-            Some(message) => Decision::Deny(message, question.name.clone()),
-            None => Decision::Drop,
-        },
+        Some(Asked::Deny) => deny(query, question),
     }
 }
 
@@ -174,7 +172,7 @@ fn named(
             // The domains themselves are there, and have no records.
             Some((name, entries)) if name.is_empty() || !entries.is_empty() => found(&entries),
             None if below.is_empty() => found(&[]),
-            Some(_) | None => Some(failed(query, Rcode::NXDOMAIN)),
+            Some(_) | None => Some(answer_code(query, Rcode::NXDOMAIN)),
         };
     }
     if let Some(address) = reversed(&question.name)
@@ -232,11 +230,21 @@ fn below<'a>(name: &'a str, domain: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_suffix('.') }
 }
 
-fn refused(query: &Message<&[u8]>, rcode: Rcode) -> Decision {
+/// [`Decision::Refuse`] with this code.
+fn refuse(query: &Message<&[u8]>, rcode: Rcode) -> Decision {
     write::failure(query, rcode).map_or(Decision::Drop, Decision::Refuse)
 }
 
-fn failed(query: &Message<&[u8]>, rcode: Rcode) -> Decision {
+/// [`Decision::Deny`]: with another code than NXDOMAIN resolvers would ask again, ask others, or wait.
+fn deny(query: &Message<&[u8]>, question: &Question) -> Decision {
+    match write::failure(query, Rcode::NXDOMAIN) {
+        Some(message) => Decision::Deny(message, question.name.clone()),
+        None => Decision::Drop,
+    }
+}
+
+/// [`Decision::Answer`] with this code and without records.
+fn answer_code(query: &Message<&[u8]>, rcode: Rcode) -> Decision {
     write::failure(query, rcode).map_or(Decision::Drop, Decision::Answer)
 }
 

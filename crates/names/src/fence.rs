@@ -37,8 +37,8 @@ pub(crate) enum Asked {
     Learn,
     /// The name is allowed, and has nothing of that kind.
     Nothing,
-    /// No server is asked.
-    Refuse,
+    /// No server is asked: the name is denied.
+    Deny,
 }
 
 /// What an answer becomes.
@@ -115,7 +115,7 @@ pub(crate) fn asked<'a>(
     let can_be_allowed = question.name.parse::<DomainName>().is_ok();
     match askers.iter().find(|it| can_be_allowed && table.is_learning(it)) {
         Some(by) => Some((Asked::Learn, *by)),
-        None => Some((Asked::Refuse, *askers.first()?)),
+        None => Some((Asked::Deny, *askers.first()?)),
     }
 }
 
