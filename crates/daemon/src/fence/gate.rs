@@ -57,7 +57,7 @@ pub(crate) struct FenceGate {
     table: Mutex<Option<Arc<RwLock<Table>>>>,
     file: EventFile,
     reported: Mutex<HashMap<IpAddr, (Instant, u32, String)>>,
-    /// Names and packets that were refused, and what was learned.
+    /// Names, addresses of answers and packets that were refused, and what was learned.
     pub(crate) counts: Arc<Counts>,
 }
 
@@ -65,6 +65,7 @@ pub(crate) struct FenceGate {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) names: AtomicU64,
+    pub(crate) addresses: AtomicU64,
     pub(crate) packets: AtomicU64,
     pub(crate) learned: AtomicU64,
 }
@@ -394,7 +395,7 @@ impl FenceHost for FenceGate {
     fn refused(&self, refusal: &Refusal) {
         let (act, counter) = match refusal.why {
             Why::Learned => (Act::Learned, &self.counts.learned),
-            Why::Private(_) => (Act::AddressDropped, &self.counts.names),
+            Why::Private(_) => (Act::AddressDropped, &self.counts.addresses),
             Why::NoRule | Why::NotOpened => (Act::NameRefused, &self.counts.names),
         };
         counter.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Figures of what fences refuse, which is counted where it is refused.
+//! `spoke_egress_denied_total`: what fences refuse, which is counted where it is refused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,9 +21,14 @@ impl Collector for Refused {
         let mut family =
             encoder.encode_descriptor("egress_denied", help, None, MetricType::Counter)?;
         let outcome = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        for (what, counter) in
-            [("name", &self.0.names), ("packet", &self.0.packets), ("learned", &self.0.learned)]
-        {
+        // What `spoke denied` calls `name-refused`, `address-dropped`, `packet-dropped` and `learned`.
+        let counters = [
+            ("name", &self.0.names),
+            ("address", &self.0.addresses),
+            ("packet", &self.0.packets),
+            ("learned", &self.0.learned),
+        ];
+        for (what, counter) in counters {
             let counter = ConstCounter::new(outcome(counter));
             let labels = [("what", what)];
             counter.encode(family.encode_family(&labels)?)?;
