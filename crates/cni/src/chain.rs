@@ -21,6 +21,7 @@ use model::{
 use netlink::Netns;
 use serde_json::{Value, json};
 
+use crate::capability;
 use crate::runtime::{Cache, NetworkList, Runtime, Target};
 use crate::wire::{Failure, Object, Success, Version};
 pub(crate) use name::inside;
@@ -322,13 +323,13 @@ impl<'a> Subject<'a> {
         target.args.push(("IgnoreUnknown".to_owned(), "1".to_owned()));
         if let Some(mac) = self.attachment.wiring.link.as_ref().and_then(|link| link.mac) {
             target.args.push(("MAC".to_owned(), mac.to_string()));
-            target.capabilities.insert("mac".to_owned(), json!(mac.to_string()));
+            target.capabilities.insert(capability::MAC.to_owned(), json!(mac.to_string()));
         }
         let leases = &self.attachment.leases;
         if let Some(first) = leases.first() {
             let all: Vec<String> = leases.iter().map(|it| it.address.to_string()).collect();
             target.args.push(("IP".to_owned(), first.address.addr().to_string()));
-            target.capabilities.insert("ips".to_owned(), json!(all));
+            target.capabilities.insert(capability::IPS.to_owned(), json!(all));
         }
         target
     }

@@ -7,6 +7,7 @@
 //! disk.
 
 mod call;
+mod capability;
 pub mod chain;
 mod delegate;
 pub mod described;

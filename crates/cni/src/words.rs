@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use model::{DeviceChoice, Error, Fact, IfName, RequestedAddress, Route};
 
 use crate::call::Call;
+use crate::capability;
 use crate::plugin_type::Plugin;
 use crate::wire::{Command, Failure};
 
@@ -228,7 +229,7 @@ fn no_such_device(call: &Call<'_>, choice: &DeviceChoice) -> Option<String> {
         }
         DeviceChoice::Bus(address) => {
             let runtime = call.config.runtime().ok().flatten();
-            let by_runtime = runtime.and_then(|it| it.text("deviceID").ok().flatten());
+            let by_runtime = runtime.and_then(|it| it.text(capability::DEVICE_ID).ok().flatten());
             match by_runtime {
                 Some(id) => format!("runtime config DeviceID {id} not found or unsupported"),
                 None => format!(

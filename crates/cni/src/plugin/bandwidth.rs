@@ -4,6 +4,7 @@ use model::{Bandwidth, Error, Fact, IfName, Rate, Result, Wiring};
 
 use super::Plan;
 use crate::call::Call;
+use crate::capability;
 use crate::wire::{Command, Object, Success};
 use crate::words::reported;
 
@@ -36,7 +37,7 @@ pub(super) fn remnant() -> Wiring {
 pub(super) fn limits(call: &Call<'_>) -> Result<Option<Bandwidth>> {
     let root = call.config.root();
     let runtime = match call.config.runtime()? {
-        Some(runtime) => runtime.object("bandwidth")?,
+        Some(runtime) => runtime.object(capability::BANDWIDTH)?,
         None => None,
     };
     let is_configured = FIELDS.iter().any(|key| root.get(key).is_some());

@@ -8,6 +8,7 @@ use model::{
 
 use super::{Plan, link};
 use crate::call::Call;
+use crate::capability;
 use crate::source;
 use crate::wire::{Command, Object};
 
@@ -22,7 +23,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
 
 /// Whether STATUS asks for a network whose device the runtime names with ADD (capability `deviceID`).
 pub(super) fn is_given_at_add(call: &Call<'_>) -> Result<bool> {
-    if call.command != Command::Status || !call.config.declares("deviceID")? {
+    if call.command != Command::Status || !call.config.declares(capability::DEVICE_ID)? {
         return Ok(false);
     }
     let root = call.config.root();
@@ -49,7 +50,7 @@ pub(super) fn remnant(call: &Call<'_>) -> Wiring {
 /// The device's address on its bus: that of the capability `deviceID`, or else `pciBusID`.
 fn addressed(call: &Call<'_>) -> Result<Option<DeviceAddress>> {
     let by_runtime = match call.config.runtime()? {
-        Some(runtime) => address(&runtime, "deviceID")?,
+        Some(runtime) => address(&runtime, capability::DEVICE_ID)?,
         None => None,
     };
     match by_runtime {

@@ -6,6 +6,7 @@ use model::{
 };
 
 use crate::call::Call;
+use crate::capability;
 use crate::source::Source;
 use crate::wire::Object;
 use crate::words::reported;
@@ -58,7 +59,7 @@ pub(super) fn own_mac(call: &Call<'_>) -> Result<Option<Mac>> {
 
 fn wanted_mac(call: &Call<'_>) -> Result<Option<String>> {
     let of = |object: Option<Object<'_>>| match object {
-        Some(object) => object.text("mac").map(|mac| mac.map(str::to_owned)),
+        Some(object) => object.text(capability::MAC).map(|mac| mac.map(str::to_owned)),
         None => Ok(None),
     };
     let by_environment = call.args()?.mac;

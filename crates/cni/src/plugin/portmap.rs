@@ -7,6 +7,7 @@ use model::{Backend, Error, IptablesPublish, PortMap, Protocol, Publish, Result,
 
 use super::Plan;
 use crate::call::Call;
+use crate::capability;
 use crate::wire::{Command, Node, Object};
 use crate::words::reported;
 
@@ -100,7 +101,7 @@ fn choose_backend(call: &Call<'_>, root: &Object<'_>, key: &str) -> Result<Backe
 fn port_maps(call: &Call<'_>) -> Result<Vec<PortMap>> {
     match call.config.runtime()? {
         None => Ok(Vec::new()),
-        Some(runtime) => runtime.list("portMappings")?.iter().map(port_map).collect(),
+        Some(runtime) => runtime.list(capability::PORT_MAPPINGS)?.iter().map(port_map).collect(),
     }
 }
 

@@ -10,6 +10,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Plan;
 use crate::call::Call;
+use crate::capability;
 use crate::wire::{Command, Object};
 use crate::words::reported;
 
@@ -118,7 +119,7 @@ fn mac(call: &Call<'_>) -> Result<Option<Mac>> {
     let by_environment = call.args()?.mac;
     let (root, args, runtime) = (config.root(), config.args()?, config.runtime()?);
     let of = |object: &Option<Object<'_>>| match object {
-        Some(object) => object.text("mac").map(|mac| mac.map(str::to_owned)),
+        Some(object) => object.text(capability::MAC).map(|mac| mac.map(str::to_owned)),
         None => Ok(None),
     };
     let configured = root.text("mac")?.map(str::to_owned);

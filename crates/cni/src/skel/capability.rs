@@ -7,6 +7,7 @@ use std::str::FromStr;
 use model::{Dns, HostName, ResolverOption, Result, SearchDomain};
 
 use crate::call::Call;
+use crate::capability;
 use crate::plugin_type::Plugin;
 use crate::wire::{Command, Node, Object};
 
@@ -21,7 +22,7 @@ const MOST_OPTIONS: usize = 32;
 /// sends. What cannot be a name is none.
 pub(super) fn aliases(call: &Call<'_>) -> Vec<HostName> {
     let Ok(Some(runtime)) = call.config.runtime() else { return Vec::new() };
-    let Some(node) = runtime.get("aliases") else { return Vec::new() };
+    let Some(node) = runtime.get(capability::ALIASES) else { return Vec::new() };
     let of_network = || node.value().get(call.config.name().as_str());
     let list = node.value().as_array().or_else(|| of_network()?.as_array());
     let texts = list.into_iter().flatten().take(MOST_ALIASES).filter_map(|it| it.as_str());
@@ -38,7 +39,8 @@ pub(super) fn dns(call: &Call<'_>) -> Result<Dns> {
     if call.plugin != Plugin::Spoke || !is_made {
         return Ok(Dns::default());
     }
-    let given = call.config.runtime()?.map(|runtime| runtime.object("dns")).transpose()?;
+    let given =
+        call.config.runtime()?.map(|runtime| runtime.object(capability::DNS)).transpose()?;
     let Some(given) = given.flatten() else { return Ok(Dns::default()) };
     Ok(Dns {
         nameservers: servers(&given)?,

@@ -7,6 +7,7 @@ use model::{Error, Family, IpNet, Lease, Result, Space};
 
 use super::ranges::is_single;
 use crate::call::Call;
+use crate::capability;
 use crate::wire::{Node, Object, Version};
 use crate::words::reported;
 
@@ -18,7 +19,7 @@ pub(super) fn leases(call: &Call<'_>, ipam: &Object<'_>, space: &Space) -> Resul
         ipam.list("addresses")?.iter().map(configured).collect::<Result<Vec<_>>>()?;
     by_environment(call, &mut addresses)?;
     for object in [config.args()?, config.runtime()?].iter().flatten() {
-        let ips = object.texts("ips")?;
+        let ips = object.texts(capability::IPS)?;
         if !ips.is_empty() {
             addresses = ips.iter().map(|ip| requested(ip)).collect::<Result<Vec<_>>>()?;
         }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use model::{Error, Fact, Family, IpNet, Order, Pool, PoolId, Range, Result, Space};
 
 use crate::call::Call;
+use crate::capability;
 use crate::wire::{Command, Node, Object, Version};
 use crate::words::reported;
 
@@ -13,7 +14,13 @@ use crate::words::reported;
 pub(super) fn pools(call: &Call<'_>, ipam: &Object<'_>, space: &Space) -> Result<Vec<Pool>> {
     let mut sets = Vec::new();
     if let Some(runtime) = call.config.runtime()? {
-        sets.extend(runtime.list("ipRanges")?.iter().map(Node::list).collect::<Result<Vec<_>>>()?);
+        sets.extend(
+            runtime
+                .list(capability::IP_RANGES)?
+                .iter()
+                .map(Node::list)
+                .collect::<Result<Vec<_>>>()?,
+        );
     }
     if let (Some(_), Some(node)) = (ipam.text("subnet")?, call.config.root().get("ipam")) {
         sets.push(vec![node]);
@@ -21,7 +28,7 @@ pub(super) fn pools(call: &Call<'_>, ipam: &Object<'_>, space: &Space) -> Result
     sets.extend(ipam.list("ranges")?.iter().map(Node::list).collect::<Result<Vec<_>>>()?);
     if sets.is_empty() {
         // Which ranges there are is not known before ADD.
-        if call.command == Command::Status && call.config.declares("ipRanges")? {
+        if call.command == Command::Status && call.config.declares(capability::IP_RANGES)? {
             return Ok(Vec::new());
         }
         return Err(Error::invalid("no IP ranges specified"));
@@ -153,7 +160,7 @@ pub(crate) fn wanted(call: &Call<'_>) -> Result<Vec<IpAddr>> {
         }
     }
     for object in [call.config.args()?, call.config.runtime()?].iter().flatten() {
-        texts.extend(object.texts("ips")?);
+        texts.extend(object.texts(capability::IPS)?);
     }
     let mut wanted = Vec::new();
     for text in texts {

@@ -5,6 +5,7 @@ use spec::Driver;
 
 use super::own_fence;
 use crate::call::Call;
+use crate::capability;
 use crate::plugin::{bandwidth, link, portmap, source_routing, tuning};
 use crate::wire::{Node, Object};
 
@@ -114,7 +115,7 @@ fn own_limits(call: &Call<'_>, root: &Object<'_>, template: &Wiring) -> Result<O
         return limits(&own, template);
     }
     match call.config.runtime()? {
-        Some(runtime) => match runtime.object("bandwidth")? {
+        Some(runtime) => match runtime.object(capability::BANDWIDTH)? {
             Some(asked) => limits(&asked, template),
             None => Ok(None),
         },

@@ -4,13 +4,12 @@ use model::{Error, Fence, Result};
 
 use super::field::{self, fence, recorded_fence};
 use crate::call::Call;
+use crate::capability;
 use crate::wire::{Command, Node, Object};
 
-/// The annotations of a pod, which containerd and CRI-O pass where a configuration has this capability.
-const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 /// Its rules, and whether they are strict: as the capability and `args.cni` call it, and as an annotation does.
-const EGRESS: [&str; 2] = ["egress", "spoke.egress"];
-const STRICT: [&str; 2] = ["egressStrict", "spoke.egress-strict"];
+const EGRESS: [&str; 2] = [capability::EGRESS, "spoke.egress"];
+const STRICT: [&str; 2] = [capability::EGRESS_STRICT, "spoke.egress-strict"];
 
 /// The capability `egress`, the annotation of its pod, or else `args.cni.egress`, or that of an entry. What cannot
 /// be read keeps no container from being removed: the user who makes a pod writes its annotation.
@@ -33,7 +32,7 @@ fn given<'a>(
 ) -> Result<Option<Node<'a>>> {
     if let Some(runtime) = call.config.runtime()? {
         field::refuse_null(&runtime, &[key])?;
-        let annotations = runtime.object(ANNOTATIONS)?;
+        let annotations = runtime.object(capability::POD_ANNOTATIONS)?;
         if let Some(pod) = &annotations {
             refuse_unknown(pod)?;
         }
