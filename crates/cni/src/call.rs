@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use engine::Engine;
 use model::{Backend, ContainerId, IfName, Network, Result, Sandbox, Timestamp};
+use spec::ManyHosts;
 
-use crate::many::ManyHosts;
 use crate::namespace::Namespaces;
 use crate::plugin_type::Plugin;
 use crate::wire::{Args, Command, Configuration, Environment, Success};

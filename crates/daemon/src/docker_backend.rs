@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use cni::runtime::NetworkList;
 use config::{Config, Scope};
 use docker::api::Network;
-use docker::driver::{Backstage, Docker, ManyHosts, Sandboxes, Settings, Within};
+use docker::driver::{Backstage, Docker, Sandboxes, Settings, UnnamedManyHosts, Within};
 use docker::server::Plugin;
 use engine::Engine;
 use engine::port::Cloud;
@@ -103,7 +103,7 @@ impl Backstage for Stage {
         self.0.context_pool.neutron()?.delete_network(network, &records)
     }
 
-    fn share(&self, wanted: &ManyHosts) -> Result<()> {
+    fn share(&self, wanted: &UnnamedManyHosts) -> Result<()> {
         let none = || Error::unsupported("-o hosts: this daemon takes no part in a cluster");
         let hosts = self.0.many.get().ok_or_else(none)?;
         refuse_unasked(&self.0.context_pool.config().docker.api)?;

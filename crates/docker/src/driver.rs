@@ -63,7 +63,7 @@ use libnetwork::{
     AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, NetworkId, Profile,
     Purpose, Scope,
 };
-pub use many::ManyHosts;
+pub use many::UnnamedManyHosts;
 use template::Circumstances;
 
 /// The host's configuration for Docker.
@@ -128,7 +128,7 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
     ///
     /// # Errors
     /// What can be known to be impossible by now: this host is in no cluster, or the subnet is taken there.
-    fn share(&self, wanted: &ManyHosts) -> Result<()> {
+    fn share(&self, wanted: &UnnamedManyHosts) -> Result<()> {
         let _ = wanted;
         Err(Error::unsupported("-o hosts: there is no cluster of hosts here"))
     }

@@ -2,8 +2,7 @@
 
 use engine::Engine;
 use model::{Backend, IpNet, NetworkName, Result, Timestamp};
-
-use crate::many::ManyHosts;
+use spec::ManyHosts;
 
 /// The context of the plugin.
 pub struct Context<'a> {

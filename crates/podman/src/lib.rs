@@ -22,8 +22,8 @@ mod wire;
 pub use context::{Context, Declared};
 pub use describe::described;
 pub use forgotten::forgotten;
-pub use many::ManyHosts;
 pub use shared::{is_joined, is_shared, shared_file};
+pub use spec::ManyHosts;
 pub use verb::{Output, Verb, introduce, run};
 
 /// The name of the driver: `podman network create -d spoke`, and the name of the executable.

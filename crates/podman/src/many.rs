@@ -1,103 +1,84 @@
 //! `podman network create -d spoke -o hosts=all NAME`: the network becomes one of many hosts, on each of which it is
 //! in the named engines too (`-o in=docker,cni`), and in Podman.
 
-use model::{ENGINE_LABEL, EgressPolicy, EngineKind, Error, IpNet, NetworkName, Result};
+use model::{ENGINE_LABEL, EgressPolicy, EngineKind, Error, Result};
 use serde_json::{Value, json};
-use spec::{FrontEnd, HOSTS, ManyHostsSpec, NetworkSpec, take_rules};
+use spec::{FrontEnd, HOSTS, ManyHosts, ManyHostsSpec, NetworkSpec, refuse_others, take_rules};
 
 use crate::wire::NetworkConfig;
 
-/// A network of many hosts that Podman was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManyHosts {
-    /// Its name.
-    pub name: NetworkName,
-    /// Its subnets, where some are named.
-    pub subnets: Vec<IpNet>,
-    /// Whether it has IPv6 also where no subnet of it is named.
-    pub ipv6: bool,
-    /// Where and how it is to be, in Podman among others.
-    pub spec: ManyHostsSpec,
-}
-
-impl ManyHosts {
-    /// What the document asks for; `None` where that is a network of this host.
-    pub(crate) fn read(document: &Value) -> Result<Option<Self>> {
-        let config = NetworkConfig::read(document)?;
-        let mut options = config.options.clone().unwrap_or_default();
-        let Some(spec) = ManyHostsSpec::take(&mut options, EngineKind::Podman)? else {
-            return Ok(None);
-        };
-        let egress = if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open };
-        let rules = take_rules(&mut options, FrontEnd::Podman)?;
-        let rules = NetworkSpec { egress, ..rules }.shared_rules();
-        let spec = ManyHostsSpec { rules, ..spec };
-        if let Some(other) = options.keys().next() {
-            return Err(Error::unsupported(format!(
-                "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"
+/// The network of many hosts that the document asks for; `None` where that is one of this host.
+pub(crate) fn read(document: &Value) -> Result<Option<ManyHosts>> {
+    let config = NetworkConfig::read(document)?;
+    let mut options = config.options.clone().unwrap_or_default();
+    let Some(spec) = ManyHostsSpec::take(&mut options, EngineKind::Podman)? else {
+        return Ok(None);
+    };
+    let egress = if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open };
+    let rules = take_rules(&mut options, FrontEnd::Podman)?;
+    let rules = NetworkSpec { egress, ..rules }.shared_rules();
+    let spec = ManyHostsSpec { rules, ..spec };
+    refuse_others(&options)?;
+    for of in config.subnets() {
+        if of.gateway.is_some() || of.lease_range.is_some() {
+            return Err(Error::invalid(format!(
+                "-o {HOSTS}: each host has a gateway and a part of {} of its own; leave out --gateway \
+                     and --ip-range",
+                of.subnet
             )));
         }
-        for of in config.subnets() {
-            if of.gateway.is_some() || of.lease_range.is_some() {
-                return Err(Error::invalid(format!(
-                    "-o {HOSTS}: each host has a gateway and a part of {} of its own; leave out --gateway \
-                     and --ip-range",
-                    of.subnet
-                )));
-            }
-        }
-        Ok(Some(Self {
-            name: config.name.clone(),
-            subnets: config.subnets().iter().map(|of| of.subnet).collect(),
-            ipv6: config.ipv6_enabled,
-            spec,
-        }))
     }
+    Ok(Some(ManyHosts {
+        name: config.name.clone(),
+        subnets: config.subnets().iter().map(|of| of.subnet).collect(),
+        ipv6: config.ipv6_enabled,
+        spec,
+    }))
+}
 
-    /// The document that joins it once it is there; the daemon knows Podman's file again, and removes it with the
-    /// network.
-    pub(crate) fn joined(&self, mut document: Value) -> Value {
-        document["options"] = json!({"network": self.name});
-        // The network that it joins says so.
-        document["internal"] = json!(false);
-        document["labels"][ENGINE_LABEL] = json!(self.name);
-        document["subnets"] = json!([]);
-        document
-    }
+/// The document that joins it once it is there; the daemon knows Podman's file again, and removes it with the
+/// network.
+pub(crate) fn joined(many: &ManyHosts, mut document: Value) -> Value {
+    document["options"] = json!({"network": many.name});
+    // The network that it joins says so.
+    document["internal"] = json!(false);
+    document["labels"][ENGINE_LABEL] = json!(many.name);
+    document["subnets"] = json!([]);
+    document
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(options: Value, more: &[(&str, Value)]) -> Result<Option<ManyHosts>> {
+    fn read_with(options: Value, more: &[(&str, Value)]) -> Result<Option<ManyHosts>> {
         let mut document = json!({"name": "front", "driver": "spoke", "options": options});
         for (key, value) in more {
             document[*key] = value.clone();
         }
-        ManyHosts::read(&document)
+        read(&document)
     }
 
     #[test]
     fn options_say_where_and_in_what() {
-        let read_options = |options| read(options, &[]);
+        let read_options = |options| read_with(options, &[]);
         assert_eq!(read_options(json!({"network": "front"})).unwrap(), None);
         let many = read_options(json!({"hosts": "a,b", "in": "docker"})).unwrap().unwrap();
         assert_eq!(many.spec.engines, [EngineKind::Docker, EngineKind::Podman].into());
-        let joined = many.joined(json!({"name": "front", "options": {"hosts": "a,b"}}));
-        assert_eq!(joined["options"], json!({"network": "front"}));
-        assert_eq!(joined["labels"][ENGINE_LABEL], "front");
+        let document = joined(&many, json!({"name": "front", "options": {"hosts": "a,b"}}));
+        assert_eq!(document["options"], json!({"network": "front"}));
+        assert_eq!(document["labels"][ENGINE_LABEL], "front");
     }
 
     #[test]
     fn rules_are_podman_s_own_words() {
         let more = [("internal", json!(true))];
-        let many = read(json!({"hosts": "all", "isolate": "true"}), &more).unwrap().unwrap();
+        let many = read_with(json!({"hosts": "all", "isolate": "true"}), &more).unwrap().unwrap();
         assert!(many.spec.rules.internal);
         assert_eq!(many.spec.rules.ingress, model::IngressPolicy::SameBridge);
-        let joined = many.joined(json!({"name": "front", "internal": true}));
-        assert_eq!(joined["internal"], false);
-        let many = read(json!({"hosts": "all"}), &[]).unwrap().unwrap();
+        let document = joined(&many, json!({"name": "front", "internal": true}));
+        assert_eq!(document["internal"], false);
+        let many = read_with(json!({"hosts": "all"}), &[]).unwrap().unwrap();
         assert!(many.spec.rules.is_open());
     }
 
@@ -113,7 +94,7 @@ mod tests {
             ),
             (json!({"hosts": "all"}), ("subnets", subnet), "--gateway"),
         ] {
-            let error = read(options, &[more]).unwrap_err().to_string();
+            let error = read_with(options, &[more]).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

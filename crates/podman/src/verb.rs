@@ -7,7 +7,7 @@ use model::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::many::ManyHosts;
+use crate::many;
 use crate::wire::Exec;
 use crate::{create, setup};
 
@@ -84,11 +84,11 @@ fn answer(verb: &Verb, input: &mut dyn Read, context: &Context<'_>) -> Result<Ou
     match verb {
         Verb::Info => Ok(Output::default()),
         Verb::Create => {
-            let many = ManyHosts::read(&document)?;
+            let many = many::read(&document)?;
             let document = match &many {
                 Some(many) => {
                     (context.declare)(many)?;
-                    many.joined(document)
+                    many::joined(many, document)
                 }
                 None => document,
             };

@@ -18,7 +18,9 @@ mod value;
 
 pub use docs::{BEGIN, END, Listing, PAGES, document};
 pub use driver::Driver;
-pub use many::{HOSTS, ManyHostsSpec, is_rule, take_rules};
+pub use many::{
+    HOSTS, ManyHosts, ManyHostsSpec, is_of_many_hosts, is_rule, lacks, refuse_others, take_rules,
+};
 pub use network::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
 pub use neutron::{NEUTRON_KEYS, NeutronOptions};
 pub use option::{FrontEnd, NetworkOption};

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::text::{shown, truth};
 use model::{
-    EgressPolicy, EngineKind, Error, IngressPolicy, Placement, Result, SharedRules, TransportChoice,
+    EgressPolicy, EngineKind, Error, IngressPolicy, IpNet, NetworkName, Placement, Result,
+    SharedRules, TransportChoice,
 };
 
-use crate::{FrontEnd, NetworkOption, NetworkSpec, Texts, Value};
+use crate::{FrontEnd, NetworkSpec, Texts};
 
 /// Where the network is to be.
 pub const HOSTS: &str = "hosts";
@@ -20,6 +21,21 @@ const TRANSPORT: &str = "transport";
 const NAMES: &str = "names";
 /// Whether names keep their addresses.
 const STICKY: &str = "sticky";
+/// All of these.
+const KEYS: [&str; 5] = [HOSTS, ENGINES, TRANSPORT, NAMES, STICKY];
+
+/// A network of many hosts that a caller asks for by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManyHosts {
+    /// Its name.
+    pub name: NetworkName,
+    /// Its subnets, where some are named.
+    pub subnets: Vec<IpNet>,
+    /// Whether it has IPv6 also where no subnet of it is named.
+    pub ipv6: bool,
+    /// Where and how it is to be, in the caller's engine among others.
+    pub spec: ManyHostsSpec,
+}
 
 /// Where and how a network of many hosts is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,27 +81,49 @@ impl ManyHostsSpec {
     }
 }
 
-/// Which options of the table a network of many hosts has beside those: by these it has rules.
-const RULES: [&str; 3] = ["ingress", "egress", "egress-strict"];
-
 /// Takes the options out of a map by which a caller of this front end says who reaches the containers of a network of
 /// many hosts.
 ///
 /// # Errors
 /// As [`Texts::network`].
 pub fn take_rules(options: &mut BTreeMap<String, String>, front: FrontEnd) -> Result<NetworkSpec> {
-    let is_one = |option: &&NetworkOption| match option.value {
-        Value::Ingress(..) => true,
-        _ => option.cli.iter().any(|name| RULES.contains(name)),
-    };
-    let keys = crate::options(front).filter(is_one).flat_map(|option| option.names(front));
-    let map = keys.filter_map(|key| options.remove_entry(*key)).collect();
+    let map = rules(front).filter_map(|key| options.remove_entry(key)).collect();
     Texts { flag: "-o", map: &map }.network(front)
+}
+
+/// What a front end calls the options by which a network of many hosts has rules.
+fn rules(front: FrontEnd) -> impl Iterator<Item = &'static str> {
+    let has = crate::options(front).filter(|option| option.is_of_many_hosts);
+    has.flat_map(move |option| option.names(front)).copied()
 }
 
 /// Whether a network of many hosts has this option of the command line, by which it has rules.
 pub fn is_rule(flag: &str) -> bool {
-    RULES.contains(&flag)
+    rules(FrontEnd::CommandLine).any(|rule| rule == flag)
+}
+
+/// Whether a network of many hosts has this option in a front end, whose keys have no case.
+pub fn is_of_many_hosts(front: FrontEnd, key: &str) -> bool {
+    KEYS.into_iter().chain(rules(front)).any(|known| known.eq_ignore_ascii_case(key))
+}
+
+/// Refuses what [`ManyHostsSpec::take`] and [`take_rules`] left of the options (`-o`) of a network of many hosts.
+///
+/// # Errors
+/// `Unsupported`, with the first one.
+pub fn refuse_others(options: &BTreeMap<String, String>) -> Result<()> {
+    match options.keys().next() {
+        None => Ok(()),
+        Some(other) => {
+            let why = lacks(&format!("-o {HOSTS}"));
+            Err(Error::unsupported(format!("-o {}: {why}", other.escape_debug())))
+        }
+    }
+}
+
+/// Why an option is refused, for a caller that writes the option [`HOSTS`] so.
+pub fn lacks(hosts: &str) -> String {
+    format!("a network of many hosts ({hosts}) does not have that yet")
 }
 
 impl NetworkSpec {
@@ -138,5 +176,25 @@ mod tests {
             let error = take(&[("hosts", "all"), (key, value)]).0.unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn options_beside_them_are_refused_but_rules() {
+        let fronts = [
+            (FrontEnd::Docker, "isolation"),
+            (FrontEnd::Podman, "isolate"),
+            (FrontEnd::Cni, "INGRESSPOLICY"),
+            (FrontEnd::CommandLine, "ingress"),
+        ];
+        for (front, ingress) in fronts {
+            for key in [ingress, "egress", "hosts", "sticky"] {
+                assert!(is_of_many_hosts(front, key), "{front:?} {key}");
+            }
+            assert!(!is_of_many_hosts(front, "mtu"));
+        }
+        let of = |key: &str| BTreeMap::from([(key.to_owned(), String::new())]);
+        assert!(refuse_others(&BTreeMap::new()).is_ok());
+        let error = refuse_others(&of("mtu")).unwrap_err().to_string();
+        assert_eq!(error, "-o mtu: a network of many hosts (-o hosts) does not have that yet");
     }
 }

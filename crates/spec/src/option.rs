@@ -31,6 +31,8 @@ pub struct NetworkOption {
     /// Whether it is about packets that this host routes: networks of a tenant's address space, which it
     /// does not route, do not have it.
     pub is_of_routed: bool,
+    /// Whether networks of many hosts have it: it is one of the rules that the hosts share ([`crate::NetworkSpec::shared_rules`]).
+    pub is_of_many_hosts: bool,
     /// How a value is read, and where it goes.
     pub value: Value,
     /// The default, in Markdown.
@@ -56,6 +58,7 @@ impl NetworkOption {
         cli: &[],
         of: Driver::ANY,
         is_of_routed: false,
+        is_of_many_hosts: false,
         value: Value::Own,
         default: "",
         meaning: "",

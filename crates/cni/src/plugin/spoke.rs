@@ -31,7 +31,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
     // What an earlier version attached goes on to be checked.
     if call.command == Command::Add {
-        field::refuse_null(&root, &field::CLOSING)?;
+        field::refuse_null(&root, &field::closing())?;
     }
     if let Some(network) = many::network(call, &root)? {
         call.config.args_labels()?;

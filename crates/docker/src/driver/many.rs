@@ -12,7 +12,7 @@ use model::{
     Alias, AliasId, EgressPolicy, EngineKind, Error, Handoff, IpNet, NetworkName, Publisher,
     Result, Runtime, SharedRules, Space, Subnet, Timestamp,
 };
-use spec::{FrontEnd, HOSTS, ManyHostsSpec, NetworkSpec, Texts, take_rules};
+use spec::{FrontEnd, HOSTS, ManyHostsSpec, NetworkSpec, Texts, refuse_others, take_rules};
 
 use super::block::{Block, blocks};
 use super::network::alias_id;
@@ -20,9 +20,9 @@ use super::option::{ICC, ingress};
 use super::template::INGRESS;
 use libnetwork::Answer;
 
-/// A network of many hosts that Docker was asked for, under whatever name.
+/// A network of many hosts that Docker was asked for, and whose name is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManyHosts {
+pub struct UnnamedManyHosts {
     /// Docker's id of it.
     pub id: AliasId,
     /// Its subnets: one of IPv4, and at most one of IPv6.
@@ -31,7 +31,7 @@ pub struct ManyHosts {
     pub spec: ManyHostsSpec,
 }
 
-impl ManyHosts {
+impl UnnamedManyHosts {
     /// Docker's id as one of network `name`.
     #[must_use]
     pub fn alias(&self, name: &NetworkName, since: Timestamp) -> Alias {
@@ -59,14 +59,14 @@ pub(super) fn is_asked(options: &libnetwork::NetworkOptions) -> bool {
 pub(super) fn create(
     engine: &Engine<'_>,
     call: &libnetwork::CreateNetwork,
-    share: impl FnOnce(&ManyHosts) -> Result<()>,
+    share: impl FnOnce(&UnnamedManyHosts) -> Result<()>,
 ) -> Result<Answer> {
     let spec = options(&call.options)?;
     let blocks = blocks(engine, call, None)?;
     let subnets = blocks.iter().map(|block| whole(block).map(|subnet| subnet.id.net));
     let subnets: Vec<IpNet> = subnets.collect::<Result<_>>()?;
     refuse_chosen_here(&subnets)?;
-    share(&ManyHosts { id: alias_id(&call.id)?, subnets, spec })?;
+    share(&UnnamedManyHosts { id: alias_id(&call.id)?, subnets, spec })?;
     // Each host has a gateway of its own; this address may be another host's.
     for block in &blocks {
         if let (Some(subnet), Some(gateway)) = (&block.subnet, block.gateway) {
@@ -82,13 +82,7 @@ fn options(asked: &libnetwork::NetworkOptions) -> Result<ManyHostsSpec> {
     let spec = spec.ok_or_else(|| Error::bug(format!("a network without -o {HOSTS}")))?;
     let rules = rules(&mut options, asked.internal)?;
     let spec = ManyHostsSpec { rules, ..spec };
-    let other = options.keys().next().map(|key| format!("-o {}", key.escape_debug()));
-    match other {
-        None => Ok(spec),
-        Some(other) => Err(Error::unsupported(format!(
-            "{other}: a network of many hosts (-o {HOSTS}) does not have that yet"
-        ))),
-    }
+    refuse_others(&options).map(|()| spec)
 }
 
 /// As of a network of this host, it is kept from other networks unless the caller says otherwise.

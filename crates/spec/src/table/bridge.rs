@@ -38,6 +38,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         docker: &["isolation"],
         of: &[Bridge],
+        is_of_many_hosts: true,
         value: Value::Ingress(
             |spec| &mut spec.ingress,
             &[
@@ -54,6 +55,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         podman: &["isolate"],
         of: &[Bridge],
+        is_of_many_hosts: true,
         value: Value::Ingress(
             |spec| &mut spec.ingress,
             &[
@@ -74,6 +76,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cni: &["ingressPolicy"],
         cli: &["ingress"],
         of: PAIRS,
+        is_of_many_hosts: true,
         value: Value::Ingress(
             |spec| &mut spec.ingress,
             &[
@@ -146,6 +149,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cli: &["trusted-interface"],
         of: &[Bridge],
         is_of_routed: true,
+        is_of_many_hosts: false,
         value: Value::Trusted(|spec| &mut spec.passage),
         default: "none",
         meaning: "devices of the host between colons, `eth1:eth2`: who comes by them reaches \
@@ -255,6 +259,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cli: &["egress"],
         of: &[Bridge],
         is_of_routed: true,
+        is_of_many_hosts: true,
         value: Value::Fence(|spec| &mut spec.fence),
         default: "everywhere",
         meaning: "where containers may go: names, `*.` names, addresses and subnets with ports, or `none`; the \
@@ -278,6 +283,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cli: &["egress-strict"],
         of: &[Bridge],
         is_of_routed: true,
+        is_of_many_hosts: true,
         value: Value::Flag(|spec| &mut spec.strict),
         default: "`false`",
         meaning: "`egress` is kept also while the host's packet filter is flushed: nothing is routed out of the \
@@ -317,6 +323,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cli: &["source"],
         of: PAIRS,
         is_of_routed: true,
+        is_of_many_hosts: false,
         value: Value::Source(|spec| &mut spec.sources),
         default: "that of the device that they leave by",
         meaning: "the host's address that masqueraded packets leave with, or one of each family between \

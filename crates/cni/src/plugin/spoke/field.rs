@@ -2,7 +2,7 @@
 //! does not have is an error: a field that did nothing would be believed.
 
 use model::{Error, Fence, Passage, Result, Sources};
-use spec::{Driver, FrontEnd, NetworkOption, NetworkSpec, Value, options};
+use spec::{Driver, FrontEnd, HOSTS, NetworkOption, NetworkSpec, Value, options};
 
 use crate::plugin::firewall;
 use crate::wire::{Node, Object};
@@ -56,17 +56,15 @@ pub(super) fn refuse_unknown(root: &Object<'_>) -> Result<()> {
     }
 }
 
-/// The fields by which a network, or a container on it, is reached or reaches others less.
-pub(super) const CLOSING: [&str; 8] = [
-    "egress",
-    "egressStrict",
-    "hosts",
-    "ingressPolicy",
-    "macspoofchk",
-    "network",
-    "networks",
-    "via",
-];
+/// The fields by which a network, or a container on it, is reached or reaches others less, sorted: options of the table
+/// that say so, and fields that are read beside it.
+pub(super) fn closing() -> Vec<&'static str> {
+    let options = options(FRONT).filter(|option| option.keeps_from().is_some());
+    let mut names: Vec<&str> = options.flat_map(|option| option.cni).copied().collect();
+    names.extend([HOSTS, "macspoofchk", "network", "networks"]);
+    names.sort_unstable();
+    names
+}
 
 /// Refuses `null` where a field that is absent would leave containers open: its author has not decided.
 pub(super) fn refuse_null(object: &Object<'_>, keys: &[&str]) -> Result<()> {

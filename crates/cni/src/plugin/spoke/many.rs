@@ -4,39 +4,27 @@
 use std::collections::BTreeMap;
 
 use model::{EngineKind, Error, IpNet, Network, Result};
-use spec::{HOSTS, ManyHostsSpec};
+use spec::{FrontEnd, HOSTS, ManyHosts, ManyHostsSpec};
 
 use super::field;
 use crate::call::Call;
-use crate::many::ManyHosts;
 use crate::plugin::joined;
 use crate::wire::{Command, Node, Object};
 
 /// The subnets, one of each family at most; chosen where none is named.
 const SUBNET: &str = "subnet";
-/// What goes with `hosts`, and is said of the network.
-const FIELDS: [&str; 9] = [
-    HOSTS,
-    "egress",
-    "egressStrict",
-    "in",
-    "ingressPolicy",
-    "names",
-    "sticky",
-    SUBNET,
-    "transport",
-];
-
 /// The network that the configuration asks for on many hosts; `None` where it is one of this host's.
 pub(super) fn network(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Network>> {
     if root.get(HOSTS).is_none() {
         return Ok(None);
     }
-    let is_one_of = |key: &str| FIELDS.iter().any(|field| field.eq_ignore_ascii_case(key));
-    if let Some((_, node)) =
-        root.fields().find(|(key, _)| !is_one_of(key) && !field::is_personal(key))
-    {
-        let why = format!("but a network of many hosts (\"{HOSTS}\") does not have that yet");
+    let has = |key: &str| {
+        spec::is_of_many_hosts(FrontEnd::Cni, key)
+            || key.eq_ignore_ascii_case(SUBNET)
+            || field::is_personal(key)
+    };
+    if let Some((_, node)) = root.fields().find(|(key, _)| !has(key)) {
+        let why = format!("but {}", spec::lacks(&format!("\"{HOSTS}\"")));
         return Err(Error::unsupported(node.wrong(why).to_string()));
     }
     let name = call.config.name();
@@ -74,6 +62,7 @@ fn wanted(call: &Call<'_>, root: &Object<'_>) -> Result<ManyHosts> {
     Ok(ManyHosts {
         name: call.config.name().clone(),
         subnets: subnets.map(subnet).collect::<Result<_>>()?,
+        ipv6: false,
         spec,
     })
 }

@@ -73,7 +73,7 @@ fn entry<'a>(node: &Node<'a>, is_leaving: bool) -> Result<Entry<'a>> {
     }
     let object = node.object().map_err(|_| node.wrong("which is neither a name nor an object"))?;
     if !is_leaving {
-        field::refuse_null(&object, &field::CLOSING)?;
+        field::refuse_null(&object, &field::closing())?;
     }
     let known = |key: &str| FIELDS.iter().any(|field| field.eq_ignore_ascii_case(key));
     if let Some((_, unknown)) = object.fields().find(|(key, _)| !known(key)) {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cluster::book;
-use docker::driver::ManyHosts;
+use docker::driver::UnnamedManyHosts;
 use host::hosts::{self, Reply, SharedNetworkSpec};
 use host::time;
 use model::{
@@ -80,7 +80,7 @@ enum Outcome {
 
 impl Hosts {
     /// Takes note of a network that Docker makes.
-    pub(crate) fn share(&self, wanted: &ManyHosts) -> Result<()> {
+    pub(crate) fn share(&self, wanted: &UnnamedManyHosts) -> Result<()> {
         let record = Record::of(wanted.clone());
         self.refuse_now(&record)?;
         // A subnet that is handed out again is no other network's any more.
@@ -353,13 +353,13 @@ impl DeclaredNetwork {
 }
 
 impl Record {
-    fn of(ManyHosts { id, subnets, spec }: ManyHosts) -> Self {
+    fn of(UnnamedManyHosts { id, subnets, spec }: UnnamedManyHosts) -> Self {
         let ManyHostsSpec { hosts, engines, transport, names, sticky, rules } = spec;
         Self { id, subnets, hosts, engines, transport, names, sticky, rules, name: None }
     }
 
-    fn many(&self) -> ManyHosts {
-        ManyHosts {
+    fn many(&self) -> UnnamedManyHosts {
+        UnnamedManyHosts {
             id: self.id.clone(),
             subnets: self.subnets.clone(),
             spec: ManyHostsSpec {
