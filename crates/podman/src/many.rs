@@ -23,7 +23,7 @@ pub(crate) fn read(document: &Value) -> Result<Option<ManyHosts>> {
         if of.gateway.is_some() || of.lease_range.is_some() {
             return Err(Error::invalid(format!(
                 "-o {HOSTS}: each host has a gateway and a part of {} of its own; leave out --gateway \
-                     and --ip-range",
+                 and --ip-range",
                 of.subnet
             )));
         }

@@ -13,6 +13,7 @@ use crate::wire::{Command, Node, Object};
 
 /// The subnets, one of each family at most; chosen where none is named.
 const SUBNET: &str = "subnet";
+
 /// The network that the configuration asks for on many hosts; `None` where it is one of this host's.
 pub(super) fn network(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Network>> {
     if root.get(HOSTS).is_none() {
