@@ -1,6 +1,6 @@
 //! The rules of the table, statement for statement what `ruleset.nft` says.
 
-mod begun;
+mod connection;
 mod unknown;
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
-pub(super) use begun::{for_all, in_frames_to_all};
+pub(super) use connection::{for_all, in_frames_to_all};
 
 use super::ruleset::{
     BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
@@ -24,10 +24,10 @@ pub(super) type Steps = Vec<Expression<'static>>;
 /// Every rule with its chain, in the order of `ruleset.nft`.
 pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
-        ("reserved", begun::reserved()),
-        ("for_all", begun::for_all()),
-        ("beginning", begun::beginning()),
-        ("forged", begun::forged()),
+        ("reserved", connection::reserved()),
+        ("for_all", connection::for_all()),
+        ("beginning", connection::beginning()),
+        ("forged", connection::forged()),
         ("loopback", loopback()),
         ("prerouting", vec![to_this_host()]),
         ("output", vec![to_loopback(), to_this_host()]),
@@ -35,7 +35,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         ("postrouting", postrouting()),
         ("published", published()),
         ("forward", forward()),
-        ("known", begun::known()),
+        ("known", connection::known()),
         ("unknown", unknown::rules()),
         ("guarded", guarded()),
         ("passing", passing()),
@@ -226,8 +226,8 @@ fn forward() -> Vec<Steps> {
     vec![
         internal(Meta::InputName),
         internal(Meta::OutputName),
-        begun::related(),
-        begun::established(),
+        connection::related(),
+        connection::established(),
         unknown::of_ours(),
         translated(Expression::Verdict(Verdict::Jump("reach"))),
         closed(policed(), Ip::V4, &ISOLATED),
