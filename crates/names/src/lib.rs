@@ -5,6 +5,7 @@
 //! Messages are read and written by `domain`.
 
 mod decide;
+mod exchange;
 mod fence;
 mod fenced_answer;
 #[cfg(test)]

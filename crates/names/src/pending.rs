@@ -1,4 +1,4 @@
-//! A query that another server is asked.
+//! Queries that wait for other servers.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use domain::base::Message;
 use domain::base::iana::Rcode;
 
+use crate::exchange::{Key, is_answer, is_unable, restored};
 use crate::holder::{Client, Holder, who_has_most};
 use crate::outside_query;
 use crate::upstream::Upstream;
@@ -17,7 +18,7 @@ use crate::write;
 const TIMEOUT: Duration = Duration::from_millis(2000);
 /// How often each is asked.
 const ROUNDS: usize = 2;
-/// More are not pending at once, of everybody and of one container.
+/// More queries do not wait at once, of everybody and of one container: for one exchange, or for several.
 const MOST: usize = 512;
 const MOST_OF_ONE: usize = 64;
 /// No message is longer, in bytes.
@@ -39,16 +40,25 @@ pub(crate) struct From {
     pub(crate) holder: Option<Holder>,
 }
 
-/// The query that is asked, and who waits for it.
-pub(crate) struct Pending {
-    /// To the server that is asked now.
-    socket: Option<UdpSocket>,
+/// One of those who wait for an exchange.
+#[derive(Debug)]
+struct Waiting {
+    /// Who came before has a lower one.
+    turn: u64,
     from: From,
     /// As it came.
     query: Vec<u8>,
+}
+
+/// What is asked, and who waits for it.
+pub(crate) struct Pending {
+    /// To the server that is asked now.
+    socket: Option<UdpSocket>,
+    key: Key,
+    /// In the order in which they came.
+    waiting: Vec<Waiting>,
     /// As it is asked, with the number under which it is.
     asked: Vec<u8>,
-    upstream: Upstream,
     tries: usize,
     deadline: Instant,
     /// How many messages that are no answer came in this try.
@@ -74,26 +84,58 @@ pub(crate) struct Done {
     pub(crate) has_failed: bool,
 }
 
+/// An exchange that is over, for all who wait for it.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    waiting: Vec<Waiting>,
+    /// What a server said; `None` where none did.
+    message: Option<Vec<u8>>,
+}
+
 /// Everything that is asked at once.
 #[derive(Default)]
 pub(crate) struct All {
     pending: HashMap<u64, Pending>,
+    by_key: HashMap<Key, u64>,
+    /// How many wait, of each and of all.
     of_one: HashMap<Client, usize>,
+    count: usize,
     next: u64,
+    turn: u64,
     /// Those that gave way to others, and are not answered yet.
-    displaced: Vec<Done>,
+    displaced: Vec<Ended>,
     /// What is received, one message after the other.
     buffer: Vec<u8>,
 }
 
+impl Waiting {
+    /// What it gets of what a server said.
+    fn done(self, message: Option<&[u8]>) -> Done {
+        let Self { from, query, .. } = self;
+        let has_failed = message.is_none();
+        let message = match message {
+            Some(message) => restored(message.to_vec(), &query),
+            None => failed(&query),
+        };
+        Done { from, query, message, has_failed }
+    }
+}
+
+impl Ended {
+    /// What each of them gets, one after the other: an answer may be long.
+    pub(crate) fn done(self) -> impl Iterator<Item = Done> {
+        let Self { waiting, message } = self;
+        waiting.into_iter().map(move |it| it.done(message.as_deref()))
+    }
+}
+
 impl Pending {
-    fn new((query, asked): (&[u8], &[u8]), upstream: Upstream, from: From) -> io::Result<Self> {
+    fn new(asked: &[u8], key: Key) -> io::Result<Self> {
         let mut asked = asked.to_vec();
         outside_query::number(&mut asked)?;
         let (tries, deadline) = (0, Instant::now());
-        let query = query.to_vec();
-        let (socket, wrong, last) = (None, 0, None);
-        Ok(Self { socket, from, query, asked, upstream, tries, deadline, wrong, last })
+        let (socket, waiting, wrong, last) = (None, Vec::new(), 0, None);
+        Ok(Self { socket, key, waiting, asked, tries, deadline, wrong, last })
     }
 
     /// Asks the next server; `false` where all were asked often enough: once, where one has said something.
@@ -101,8 +143,8 @@ impl Pending {
         self.socket = None;
         self.wrong = 0;
         let rounds = if self.last.is_some() { 1 } else { ROUNDS };
-        while self.tries < self.upstream.count() * rounds {
-            let connected = self.upstream.connect(self.tries);
+        while self.tries < self.key.upstream().count() * rounds {
+            let connected = self.key.upstream().connect(self.tries);
             self.tries += 1;
             self.deadline = now + TIMEOUT;
             let sent = connected.and_then(|socket| {
@@ -135,79 +177,82 @@ impl Pending {
                 Err(cause) => return Err(cause),
             };
             let given = buffer.get(..length).unwrap_or_default();
-            if let Some(answer) = restored(given, &self.asked, &self.query) {
-                return Ok(Some(answer));
+            if is_answer(given, &self.asked) {
+                return Ok(Some(given.to_vec()));
             }
         }
         Err(ErrorKind::InvalidData.into())
     }
-
-    /// That no server answered.
-    fn failed(&self) -> Vec<u8> {
-        let query = Message::from_octets(self.query.as_slice()).ok();
-        query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
-    }
 }
 
-/// Whether a server says that it cannot answer: another one may (as resolvers of the C library take it).
-pub(crate) fn is_unable(answer: &[u8]) -> bool {
-    let unable = [Rcode::SERVFAIL, Rcode::REFUSED, Rcode::NOTIMP];
-    Message::from_octets(answer).is_ok_and(|answer| unable.contains(&answer.header().rcode()))
-}
-
-/// The answer with the number of the query that came; `None` where it is none.
-pub(crate) fn restored(given: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u8>> {
-    let (answer, to) = (Message::from_octets(given).ok()?, Message::from_octets(asked).ok()?);
-    if !answer.is_answer(&to) {
-        return None;
-    }
-    let mut answer = given.to_vec();
-    answer.get_mut(..2)?.copy_from_slice(query.get(..2)?);
-    Some(answer)
+/// That no server answered.
+fn failed(query: &[u8]) -> Vec<u8> {
+    let query = Message::from_octets(query).ok();
+    query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
 }
 
 impl All {
-    /// Asks the first server. `Err` with what the asker gets where no server can be asked. The new socket is
-    /// given with its number. Where as many are pending as may be, the oldest query of the container that has
-    /// most gives way.
+    /// Asks the first server, and gives the number of the new socket; `None` where an equal question waits for an
+    /// answer already, which is for this one, too. `Err` with what the asker gets where no server can be asked.
+    /// Where as many wait as may, the oldest query of the container that has most gives way.
     pub(crate) fn begin(
         &mut self,
         (query, asked): (&[u8], &[u8]),
         upstream: Upstream,
         from: From,
-    ) -> Result<u64, Box<Done>> {
-        let refusal = || {
-            let parsed = Message::from_octets(query).ok();
-            let message = parsed.and_then(|query| write::failure(&query, Rcode::SERVFAIL));
-            let (message, query) = (message.unwrap_or_default(), query.to_vec());
-            Box::new(Done { from: from.clone(), query, message, has_failed: true })
-        };
-        let client = from.client();
+    ) -> Result<Option<u64>, Box<Done>> {
+        self.turn += 1;
+        let waiting = Waiting { turn: self.turn, from, query: query.to_vec() };
+        let client = waiting.from.client();
         let count = self.of_one.get(&client).copied().unwrap_or_default();
-        if count >= MOST_OF_ONE || self.pending.len() >= MOST && !self.displace(count) {
-            return Err(refusal());
+        if count >= MOST_OF_ONE || self.count >= MOST && !self.displace(count) {
+            return Err(Box::new(waiting.done(None)));
         }
-        let made = Pending::new((query, asked), upstream, from.clone());
-        let mut pending = made.map_err(|_| refusal())?;
-        if !pending.ask(Instant::now()) {
-            return Err(refusal());
-        }
-        self.next += 1;
-        self.pending.insert(self.next, pending);
+        let key = Key::new(asked, upstream);
+        let under_way = self.by_key.get(&key).and_then(|number| self.pending.get_mut(number));
+        let started = match under_way {
+            Some(pending) => {
+                pending.waiting.push(waiting);
+                None
+            }
+            None => Some(self.start(asked, key, waiting)?),
+        };
         *self.of_one.entry(client).or_default() += 1;
+        self.count += 1;
+        Ok(started)
+    }
+
+    fn start(&mut self, asked: &[u8], key: Key, waiting: Waiting) -> Result<u64, Box<Done>> {
+        let started = Pending::new(asked, key).ok();
+        let started = started.and_then(|mut it| it.ask(Instant::now()).then_some(it));
+        let Some(mut pending) = started else { return Err(Box::new(waiting.done(None))) };
+        pending.waiting.push(waiting);
+        self.next += 1;
+        self.by_key.insert(pending.key.clone(), self.next);
+        self.pending.insert(self.next, pending);
         Ok(self.next)
     }
 
-    /// Ends the oldest query of who has most, if that is more than the newcomer has; whether one has ended.
+    /// Ends the waiting of the oldest query of who has most, if that is more than the newcomer has; whether one has
+    /// ended. Others wait on for the same answer.
     fn displace(&mut self, newcomer: usize) -> bool {
         let counts = self.of_one.iter().map(|(client, count)| (client, *count));
         let Some(most) = who_has_most(counts, newcomer) else { return false };
-        let own = self.pending.iter().filter(|(_, pending)| pending.from.client() == most);
-        let oldest = own.map(|(number, _)| *number).min();
-        let done = oldest.and_then(|number| self.end(number, None));
-        let is_ended = done.is_some();
-        self.displaced.extend(done);
-        is_ended
+        let own = self.pending.iter().filter_map(|(number, pending)| {
+            let at = pending.waiting.iter().position(|it| it.from.client() == most)?;
+            Some((pending.waiting.get(at)?.turn, *number, at))
+        });
+        let Some((_, number, at)) = own.min() else { return false };
+        let Some(pending) = self.pending.get_mut(&number) else { return false };
+        let ended = if pending.waiting.len() > 1 {
+            let (waiting, message) = (vec![pending.waiting.remove(at)], pending.last.clone());
+            self.leave(&most);
+            Some(Ended { waiting, message })
+        } else {
+            self.end(number, None)
+        };
+        self.displaced.extend(ended);
+        true
     }
 
     /// The socket of one.
@@ -217,7 +262,7 @@ impl All {
 
     /// What came of one whose socket is readable. `Ok(None)`: nothing yet. `Err`: another server is asked,
     /// by another socket.
-    pub(crate) fn hear(&mut self, number: u64) -> Result<Option<Done>, u64> {
+    pub(crate) fn hear(&mut self, number: u64) -> Result<Option<Ended>, u64> {
         let Some(pending) = self.pending.get_mut(&number) else { return Ok(None) };
         self.buffer.resize(LARGEST, 0);
         match pending.hear(&mut self.buffer) {
@@ -234,19 +279,19 @@ impl All {
     }
 
     /// What gave way, and what is overdue: those that failed, and those of which another server is asked.
-    pub(crate) fn expire(&mut self, now: Instant) -> (Vec<Done>, Vec<u64>) {
+    pub(crate) fn expire(&mut self, now: Instant) -> (Vec<Ended>, Vec<u64>) {
         let is_late = |pending: &Pending| pending.deadline <= now;
         let late = self.pending.iter().filter(|(_, it)| is_late(it)).map(|(number, _)| *number);
-        let (mut done, mut again) = (std::mem::take(&mut self.displaced), Vec::new());
+        let (mut ended, mut again) = (std::mem::take(&mut self.displaced), Vec::new());
         for number in late.collect::<Vec<_>>() {
             let is_asked = self.pending.get_mut(&number).is_some_and(|pending| pending.ask(now));
             if is_asked {
                 again.push(number);
             } else {
-                done.extend(self.end(number, None));
+                ended.extend(self.end(number, None));
             }
         }
-        (done, again)
+        (ended, again)
     }
 
     /// When the next one is overdue.
@@ -254,20 +299,22 @@ impl All {
         self.pending.values().map(|pending| pending.deadline).min()
     }
 
-    fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Done> {
-        let mut pending = self.pending.remove(&number)?;
-        let client = pending.from.client();
-        if let Some(count) = self.of_one.get_mut(&client) {
+    fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Ended> {
+        let Pending { key, waiting, last, .. } = self.pending.remove(&number)?;
+        self.by_key.remove(&key);
+        waiting.iter().for_each(|it| self.leave(&it.from.client()));
+        Some(Ended { waiting, message: answer.or(last) })
+    }
+
+    /// One of these waits no more.
+    fn leave(&mut self, client: &Client) {
+        self.count -= 1;
+        if let Some(count) = self.of_one.get_mut(client) {
             *count -= 1;
             if *count == 0 {
-                self.of_one.remove(&client);
+                self.of_one.remove(client);
             }
         }
-        let answer = answer.or(pending.last.take());
-        let has_failed = answer.is_none();
-        let message = answer.unwrap_or_else(|| pending.failed());
-        let Pending { from, query, .. } = pending;
-        Some(Done { from, query, message, has_failed })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Queries over connections (RFC 7766): few, each with a thread of its own.
 
 mod connections;
+mod exchanges;
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -9,12 +10,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::decide::Decision;
+use crate::exchange::{Key, is_answer, is_unable, restored};
 use crate::fenced_answer::{self, FenceHost, Ready};
 use crate::holder::{Client, Holder};
 use crate::listening::Origin;
 use crate::opener::Opener;
 use crate::outside_query;
-use crate::pending::{is_unable, restored};
 use crate::question::Transport;
 use crate::refusal::{Refusal, Why};
 use crate::server::Counters;
@@ -24,6 +25,7 @@ use crate::write;
 use connections::Connections;
 use domain::base::Message;
 use domain::base::iana::Rcode;
+use exchanges::Exchanges;
 
 /// How long a connection may say nothing, and how long one lives.
 const IDLE: Duration = Duration::from_secs(5);
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Arc<dyn FenceHost>,
     pub(crate) opener: Opener,
     open: Arc<Connections>,
+    exchanges: Arc<Exchanges>,
 }
 
 impl Shared {
@@ -50,7 +53,15 @@ impl Shared {
         (counters, gate, opener): (Arc<Counters>, Arc<dyn FenceHost>, Opener),
         host: PathBuf,
     ) -> Self {
-        Self { table, counters, host, gate, opener, open: Arc::default() }
+        Self {
+            table,
+            counters,
+            host,
+            gate,
+            opener,
+            open: Arc::default(),
+            exchanges: Arc::default(),
+        }
     }
 
     /// Reports a name that was refused.
@@ -133,23 +144,28 @@ impl Shared {
         Ok(())
     }
 
-    /// The answer of the first server that gives one to the second message, for the first one.
+    /// The answer of the first server that gives one to the second message, for the first one. An equal question that
+    /// another connection waits with has the same answer.
     pub(crate) fn ask(
         &self,
         whose: (&Asker<'_>, Option<&Holder>),
         (query, mut asked): (&[u8], Vec<u8>),
         upstream: &Upstream,
     ) -> Vec<u8> {
-        let is_numbered = outside_query::number(&mut asked).is_ok();
-        let messages = (query, asked.as_slice());
-        let answered = match upstream {
-            _ if !is_numbered => None,
-            Upstream::Servers(servers) => first_able(servers, messages),
-            Upstream::Inside(inside) => ask(messages, || inside.tcp(TIMEOUT)).ok(),
-        };
-        let given = |answer| match self.judged(whose, (query, answer), Transport::Tcp) {
-            Ready::Now(message) => message,
-            Ready::Unopened(unopened) => self.opener.open(unopened),
+        let joined = self.exchanges.join(Key::new(&asked, upstream.clone()));
+        let answered = joined.answer(|| {
+            outside_query::number(&mut asked).ok()?;
+            match upstream {
+                Upstream::Servers(servers) => first_able(servers, &asked),
+                Upstream::Inside(inside) => ask(&asked, || inside.tcp(TIMEOUT)).ok(),
+            }
+        });
+        let given = |answer| {
+            let exchange = (query, restored(answer, query));
+            match self.judged(whose, exchange, Transport::Tcp) {
+                Ready::Now(message) => message,
+                Ready::Unopened(unopened) => self.opener.open(unopened),
+            }
         };
         answered.map(given).unwrap_or_else(|| {
             self.counters.fail();
@@ -160,10 +176,10 @@ impl Shared {
 }
 
 /// The answer of the first server that can give one, or else what the last one says that it cannot.
-fn first_able(servers: &Servers, messages: (&[u8], &[u8])) -> Option<Vec<u8>> {
+fn first_able(servers: &Servers, asked: &[u8]) -> Option<Vec<u8>> {
     let mut last = None;
     for server in &servers.all {
-        match ask(messages, || servers.tcp(*server, TIMEOUT)) {
+        match ask(asked, || servers.tcp(*server, TIMEOUT)) {
             Ok(answer) if is_unable(&answer) => last = Some(answer),
             Ok(answer) => return Some(answer),
             Err(_) => {}
@@ -172,16 +188,13 @@ fn first_able(servers: &Servers, messages: (&[u8], &[u8])) -> Option<Vec<u8>> {
     last
 }
 
-fn ask(
-    (query, asked): (&[u8], &[u8]),
-    open: impl FnOnce() -> io::Result<TcpStream>,
-) -> io::Result<Vec<u8>> {
+fn ask(asked: &[u8], open: impl FnOnce() -> io::Result<TcpStream>) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
     let mut stream = open()?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     write(&mut stream, asked)?;
     let given = read(&mut stream, deadline)?;
-    restored(&given, asked, query).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    if is_answer(&given, asked) { Ok(given) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 /// A message behind its length; all of it has to be there in time.

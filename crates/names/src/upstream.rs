@@ -1,5 +1,6 @@
 //! This host's own servers (resolv.conf(5)).
 
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
@@ -64,8 +65,30 @@ impl Upstream {
     }
 }
 
+/// Two are equal where the same servers are asked by the same way; of those in sandboxes each is another one.
+impl PartialEq for Upstream {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Upstream::Servers(own), Upstream::Servers(other)) => own == other,
+            (Upstream::Inside(own), Upstream::Inside(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Upstream {}
+
+impl Hash for Upstream {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Upstream::Servers(servers) => servers.hash(state),
+            Upstream::Inside(inside) => Arc::as_ptr(inside).cast::<()>().hash(state),
+        }
+    }
+}
+
 /// Servers, and by which way they are asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Servers {
     pub(crate) all: Vec<IpAddr>,
     way: Option<u32>,

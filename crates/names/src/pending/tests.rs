@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -11,72 +11,42 @@ use netlink::Netns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
-use crate::fence::Judged;
 use crate::fenced_answer::FenceHost;
+use crate::fixture::{Container, Open};
 use crate::opener::Running;
 use crate::question::Transport;
-use crate::refusal::Refusal;
-use crate::sandbox::{Inside, Leaving};
 use crate::table::{Asker, Table};
 use crate::tcp::Shared;
 use crate::upstream::Servers;
-
-struct Open;
-
-impl FenceHost for Open {
-    fn is_host(&self, _: IpAddr) -> bool {
-        false
-    }
-
-    fn is_near(&self, address: IpAddr) -> bool {
-        self.is_host(address)
-    }
-
-    fn open(&self, _: &Judged) -> model::Result<()> {
-        Ok(())
-    }
-
-    fn refused(&self, _: &Refusal) {}
-}
-
-/// A server in a sandbox, which the container can be itself.
-struct Container(SocketAddr);
-
-impl Inside for Container {
-    fn udp(&self) -> io::Result<UdpSocket> {
-        let socket = UdpSocket::bind("127.0.0.1:0")?;
-        socket.connect(self.0)?;
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    }
-
-    fn tcp(&self, _: Duration) -> io::Result<TcpStream> {
-        Err(ErrorKind::NotFound.into())
-    }
-
-    fn is_there(&self) -> bool {
-        true
-    }
-
-    fn is_changed(&self) -> bool {
-        false
-    }
-
-    fn restore(&self) -> model::Result<bool> {
-        Ok(false)
-    }
-
-    fn leave(&self, _: Leaving) {}
-}
 
 /// What does not come fails its test, instead of waiting for ever.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn query() -> Vec<u8> {
-    let mut question = MessageBuilder::new_vec().question();
-    let name: Name<Vec<u8>> = "example.com".parse().unwrap();
-    question.push((name, Rtype::A)).unwrap();
+    query_for("example.com", Rtype::A, 0)
+}
+
+fn query_for(name: &str, kind: Rtype, number: u16) -> Vec<u8> {
+    let mut builder = MessageBuilder::new_vec();
+    builder.header_mut().set_id(number);
+    let mut question = builder.question();
+    question.push((name.parse::<Name<Vec<u8>>>().unwrap(), kind)).unwrap();
     question.finish()
+}
+
+/// A server in a sandbox, and what leads there.
+fn server_inside() -> (UdpSocket, Upstream) {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
+    (server, upstream)
+}
+
+/// No query has come there that was not read. What is sent on this host's loopback device is there at once.
+fn assert_no_other_query(server: &UdpSocket) {
+    server.set_nonblocking(true).unwrap();
+    assert_eq!(server.recv(&mut [0; 512]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    server.set_nonblocking(false).unwrap();
 }
 
 fn says(query: &[u8], rcode: Rcode) -> Vec<u8> {
@@ -97,14 +67,25 @@ fn from_container(name: &str, container: &str) -> From {
     From { container, holder: Some(crate::fixture::holder(name)), ..from() }
 }
 
-/// However many queries of others have no answer yet, the next container's is asked.
+/// However many queries of others have no answer yet, the next container's is asked: each has a question of its own,
+/// or all have the same.
 #[test]
 fn who_asks_most_gives_way_to_the_next_one() {
+    for (is_same, exchanges) in [(false, MOST), (true, 1)] {
+        gives_way(is_same, exchanges);
+    }
+}
+
+fn gives_way(is_same: bool, exchanges: usize) {
     // No process reads there.
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
-    let (query, mut all) = (query(), All::default());
-    let mut begin = |from| all.begin((&query, &query), upstream.clone(), from);
+    let (_server, upstream) = server_inside();
+    let (mut number, mut all) = (0, All::default());
+    let mut begin = |from| {
+        number += 1;
+        let name = if is_same { "example.com".to_owned() } else { format!("n{number}.example") };
+        let query = query_for(&name, Rtype::A, number);
+        all.begin((&query, &query), upstream.clone(), from)
+    };
     for _ in 0..MOST_OF_ONE / 2 {
         begin(from_container("c0", "10.0.0.2")).unwrap();
         begin(from_container("c0", "fd00::2")).unwrap();
@@ -118,18 +99,115 @@ fn who_asks_most_gives_way_to_the_next_one() {
         begin(from_container(&name, "10.0.0.2")).unwrap();
     }
     begin(from_container("db", "10.0.0.3")).unwrap();
-    let (done, again) = all.expire(Instant::now());
-    assert_eq!((done.len(), again.len(), all.pending.len()), (1, 0, MOST));
+    let (ended, again) = all.expire(Instant::now());
+    let done = all_done(ended);
+    assert_eq!((done.len(), again.len(), all.count), (1, 0, MOST));
+    assert_eq!((all.pending.len(), all.by_key.len()), (exchanges, exchanges));
     assert_eq!(rcode(&done[0].message), Rcode::SERVFAIL);
     assert_ne!(done[0].from.client(), from_container("db", "10.0.0.3").client());
 }
 
-/// Waits until something has come for it.
+fn all_done(ended: impl IntoIterator<Item = Ended>) -> Vec<Done> {
+    ended.into_iter().flat_map(Ended::done).collect()
+}
+
+/// What became of the one query that waits.
 fn heard(all: &mut All, number: u64) -> Result<Option<Done>, u64> {
+    let heard = all_heard(all, number)?;
+    Ok(heard.map(|ended| {
+        let mut done = all_done([ended]);
+        assert_eq!(done.len(), 1);
+        done.remove(0)
+    }))
+}
+
+/// Waits until something has come for it.
+fn all_heard(all: &mut All, number: u64) -> Result<Option<Ended>, u64> {
     let socket = all.socket(number).unwrap();
     let limit = Timespec::try_from(LIMIT).unwrap();
     assert_eq!(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&limit)).unwrap(), 1);
     all.hear(number)
+}
+
+/// A forged answer has one number and one port to guess, however often it is asked (RFC 5452 §5).
+#[test]
+fn equal_questions_are_asked_once() {
+    let (server, upstream) = server_inside();
+    let mut all = All::default();
+    let queries: Vec<_> = (0..64u16)
+        .map(|it| query_for(if it % 2 == 0 { "example.com" } else { "eXample.COM" }, Rtype::A, it))
+        .collect();
+    let begun = queries.iter().map(|it| all.begin((it, it), upstream.clone(), from()).unwrap());
+    let begun: Vec<_> = begun.flatten().collect();
+    let [number] = begun[..] else { panic!("{begun:?}") };
+    assert!(all.begin((&query(), &query()), upstream, from()).is_err(), "64 of one wait");
+    let mut buffer = [0; 512];
+    let (length, peer) = server.recv_from(&mut buffer).unwrap();
+    assert_no_other_query(&server);
+    server.send_to(&says(&buffer[..length], Rcode::NXDOMAIN), peer).unwrap();
+    let done = all_done(all_heard(&mut all, number).unwrap());
+    assert_eq!(done.len(), queries.len());
+    for (done, query) in done.iter().zip(&queries) {
+        assert_eq!(&done.query, query);
+        assert_eq!((rcode(&done.message), done.has_failed), (Rcode::NXDOMAIN, false));
+        assert_eq!((&done.message[..2], &done.message[12..]), (&query[..2], &query[12..]));
+    }
+    assert!(all.pending.is_empty() && all.by_key.is_empty() && all.of_one.is_empty());
+    assert_eq!(all.count, 0);
+}
+
+#[test]
+fn other_questions_are_apart() {
+    let ((server, upstream), (other_server, other_upstream)) = (server_inside(), server_inside());
+    let mut all = All::default();
+    let mut flagged = query();
+    flagged[3] |= 0x10;
+    let queries = [query(), query_for("example.com", Rtype::AAAA, 0), flagged];
+    for query in &queries {
+        let (query, upstream) = ((&query[..], &query[..]), upstream.clone());
+        assert!(all.begin(query, upstream.clone(), from()).unwrap().is_some());
+        assert!(all.begin(query, upstream, from()).unwrap().is_none());
+    }
+    let begun = all.begin((&query(), &query()), other_upstream, from()).unwrap();
+    let mut buffer = [0; 512];
+    for query in &queries {
+        let length = server.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[2..length], query[2..]);
+    }
+    assert_no_other_query(&server);
+    let (length, peer) = other_server.recv_from(&mut buffer).unwrap();
+    other_server.send_to(&says(&buffer[..length], Rcode::NXDOMAIN), peer).unwrap();
+    assert_eq!(all_done(all_heard(&mut all, begun.unwrap()).unwrap()).len(), 1);
+    assert_eq!((all.count, all.pending.len()), (6, 3));
+}
+
+/// Who comes after the first try waits for the second one.
+#[test]
+fn a_try_is_for_all_who_wait() {
+    let (server, upstream) = server_inside();
+    let (query, mut all) = (query(), All::default());
+    let mut buffer = [0; 512];
+    for is_answered in [true, false] {
+        let begin = |all: &mut All| all.begin((&query, &query), upstream.clone(), from()).unwrap();
+        let number = begin(&mut all).unwrap();
+        assert_eq!(begin(&mut all), None);
+        server.recv(&mut buffer).unwrap();
+        let (ended, again) = all.expire(all.deadline().unwrap());
+        assert_eq!((ended.len(), again), (0, vec![number]));
+        assert_eq!(begin(&mut all), None);
+        let (length, peer) = server.recv_from(&mut buffer).unwrap();
+        assert_no_other_query(&server);
+        let (done, expected) = if is_answered {
+            server.send_to(&says(&buffer[..length], Rcode::NXDOMAIN), peer).unwrap();
+            (all_done(all_heard(&mut all, number).unwrap()), Rcode::NXDOMAIN)
+        } else {
+            (all_done(all.expire(all.deadline().unwrap()).0), Rcode::SERVFAIL)
+        };
+        assert_eq!(done.len(), 3);
+        let is_it = |it: &Done| rcode(&it.message) == expected && it.has_failed != is_answered;
+        assert!(done.iter().all(is_it));
+    }
+    assert!(all.pending.is_empty() && all.by_key.is_empty() && all.of_one.is_empty());
 }
 
 /// It holds up no other container, however much it sends.
@@ -139,7 +217,7 @@ fn who_sends_much_that_is_no_answer_is_heard_no_more() {
     server.set_read_timeout(Some(LIMIT)).unwrap();
     let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
     let (query, mut all) = (query(), All::default());
-    let number = all.begin((&query, &query), upstream, from()).unwrap();
+    let number = all.begin((&query, &query), upstream, from()).unwrap().unwrap();
     let mut buffer = [0; 512];
     let (length, first) = server.recv_from(&mut buffer).unwrap();
     for _ in 0..2 * WRONG {
@@ -166,7 +244,7 @@ fn an_answer_to_what_was_made_anew_comes_whole() {
     let (query, mut all) = (query(), All::default());
     let question = crate::question::question(&Message::from_octets(query.as_slice()).unwrap());
     let asked = outside_query::query(&question.unwrap()).unwrap();
-    let number = all.begin((&query, &asked), upstream, from()).unwrap();
+    let number = all.begin((&query, &asked), upstream, from()).unwrap().unwrap();
     let mut buffer = [0; 512];
     let (length, peer) = server.recv_from(&mut buffer).unwrap();
     let asked = Message::from_octets(&buffer[..length]).unwrap();
@@ -221,7 +299,7 @@ fn where_a_server_cannot_answer_the_next_one_is_asked() {
             (UNABLE, UNABLE[2]),
         ] {
             let (query, mut all) = (query(), All::default());
-            let number = all.begin((&query, &query), upstream(), from()).unwrap();
+            let number = all.begin((&query, &query), upstream(), from()).unwrap().unwrap();
             let mut buffer = [0; 512];
             let mut ends = servers.iter().zip(said).map(|(server, said)| {
                 let (length, peer) = server.recv_from(&mut buffer).unwrap();
@@ -240,13 +318,14 @@ fn what_a_server_said_is_kept_for_the_end() {
     apart(|| {
         let servers = SERVERS.map(at);
         let (query, mut all) = (query(), All::default());
-        let number = all.begin((&query, &query), upstream(), from()).unwrap();
+        let number = all.begin((&query, &query), upstream(), from()).unwrap().unwrap();
         let mut buffer = [0; 512];
         let (length, peer) = servers[0].recv_from(&mut buffer).unwrap();
         servers[0].send_to(&says(&buffer[..length], Rcode::REFUSED), peer).unwrap();
         assert_eq!(heard(&mut all, number).unwrap_err(), number);
         for expected in [1, 0] {
-            let (done, again) = all.expire(all.deadline().unwrap());
+            let (ended, again) = all.expire(all.deadline().unwrap());
+            let done = all_done(ended);
             assert_eq!(again.len(), expected);
             assert!(done.iter().all(|done| rcode(&done.message) == Rcode::REFUSED));
             assert_eq!(done.len(), 1 - expected);

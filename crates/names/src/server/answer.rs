@@ -8,21 +8,17 @@ use std::time::Instant;
 use super::{ASKED, Server};
 use crate::fenced_answer::Ready;
 use crate::listening::Socket;
-use crate::pending::{Done, From};
+use crate::pending::{Done, Ended, From};
 use crate::question::Transport;
 use crate::upstream::Upstream;
 
 impl Server<'_> {
     /// Asks others the second message for the first one.
     pub(super) fn forward(&mut self, messages: (&[u8], &[u8]), upstream: Upstream, from: From) {
-        let started = self.asked.begin(messages, upstream, from);
-        self.started(started);
-    }
-
-    fn started(&mut self, started: std::result::Result<u64, Box<Done>>) {
-        match started {
+        match self.asked.begin(messages, upstream, from) {
             Err(done) => self.answer(*done),
-            Ok(number) => self.follow(number),
+            Ok(Some(number)) => self.follow(number),
+            Ok(None) => {}
         }
     }
 
@@ -36,16 +32,21 @@ impl Server<'_> {
 
     pub(super) fn hear(&mut self, number: u64) {
         match self.asked.hear(number) {
-            Ok(Some(done)) => self.answer(done),
+            Ok(Some(ended)) => self.answer_all(ended),
             Ok(None) => {}
             Err(again) => self.follow(again),
         }
     }
 
     pub(super) fn expire(&mut self) {
-        let (done, again) = self.asked.expire(Instant::now());
-        done.into_iter().for_each(|done| self.answer(done));
+        let (ended, again) = self.asked.expire(Instant::now());
+        ended.into_iter().for_each(|ended| self.answer_all(ended));
         again.into_iter().for_each(|number| self.follow(number));
+    }
+
+    /// Answers each of those who wait, by the rules that hold for it.
+    fn answer_all(&self, ended: Ended) {
+        ended.done().for_each(|done| self.answer(done));
     }
 
     /// Answers, or has it opened first what the answer opens.

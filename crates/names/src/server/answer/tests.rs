@@ -1,6 +1,6 @@
 use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,11 +12,13 @@ use model::{Attachment, Error, Kind, Result};
 use super::*;
 use crate::fence::Judged;
 use crate::fenced_answer::FenceHost;
+use crate::fixture::Container;
 use crate::listening::At;
 use crate::refusal::Refusal;
 use crate::server::OPENED;
 use crate::server::tests::{Steps, attached};
 use crate::table::{Asker, ServedGateway};
+use crate::upstream::Upstream;
 
 /// What does not come fails its test, instead of waiting for ever.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -125,4 +127,79 @@ fn what_waits_for_an_opening_delays_no_other_query() {
     while !server.wait().unwrap().contains(&OPENED) {}
     server.serve(OPENED).unwrap();
     assert_eq!(addresses(&waiting), 1);
+}
+
+/// Says what it opens.
+struct ReportingGate(Sender<(String, Vec<u16>)>);
+
+impl FenceHost for ReportingGate {
+    fn is_host(&self, _: IpAddr) -> bool {
+        false
+    }
+
+    fn is_near(&self, address: IpAddr) -> bool {
+        self.is_host(address)
+    }
+
+    fn open(&self, judged: &Judged) -> Result<()> {
+        let ports = judged.opened.iter().map(|(_, service)| service.first).collect();
+        // The test may be over.
+        let _ = self.0.send((judged.network.to_string(), ports));
+        Ok(())
+    }
+
+    fn refused(&self, _: &Refusal) {}
+}
+
+/// They share what a server says, and not what it opens.
+#[test]
+fn each_of_two_networks_opens_what_its_own_rules_say_of_one_answer() {
+    let (opens, opened) = channel();
+    let mut book = Steps::new(Vec::new());
+    let shared = (Arc::default(), Arc::new(ReportingGate(opens)) as Arc<dyn FenceHost>);
+    let mut server = Server::new(&mut book, 299, Path::new("/dev/null"), shared).unwrap();
+    server.watch(server.answers.as_fd(), OPENED).unwrap();
+    let outside = client([127, 0, 0, 1]);
+    let upstream = Upstream::Inside(Arc::new(Container(outside.local_addr().unwrap())));
+    let rules =
+        [("agents", 2, "a.example:443"), ("build", 3, "*.example:80"), ("shut", 4, "b.example:22")];
+    let askers = rules.map(|(network, last, rules)| {
+        let mut record = attached(network, &format!("127.0.0.{last}/8"), 0);
+        record.wiring.fence = Some(rules.parse().unwrap());
+        record.sandbox = None;
+        let (listener, _) = listen(&mut server, &record);
+        let asker = Asker { network: &record.id.network, address: [127, 0, 0, last].into() };
+        let holder = server.table().read().unwrap().holder_of(&asker).cloned();
+        let socket = client([127, 0, 0, last]);
+        let container = asker.address;
+        let from = From { asker: socket.local_addr().unwrap(), listener, container, holder };
+        server.forward((&query("A.example"), &query("a.example")), upstream.clone(), from);
+        socket
+    });
+    let mut buffer = [0; 512];
+    let (length, peer) = outside.recv_from(&mut buffer).unwrap();
+    outside.set_nonblocking(true).unwrap();
+    assert!(outside.recv(&mut [0; 512]).is_err(), "it is asked once");
+    outside.send_to(&answer(&buffer[..length], "a.example"), peer).unwrap();
+    let asked = loop {
+        let ready = server.wait().unwrap();
+        if let Some(asked) = ready.into_iter().find(|it| it & ASKED != 0) {
+            break asked;
+        }
+    };
+    server.serve(asked).unwrap();
+    let mut all = [(); 2].map(|()| opened.recv_timeout(LIMIT).unwrap());
+    all.sort();
+    assert_eq!(all, [("agents".to_owned(), vec![443]), ("build".to_owned(), vec![80])]);
+    // Both may come at once, or one after the other.
+    let [first, second, _] = &askers;
+    for socket in [first, second] {
+        socket.set_nonblocking(true).unwrap();
+        while socket.peek(&mut [0; 512]).is_err() {
+            while !server.wait().unwrap().contains(&OPENED) {}
+            server.serve(OPENED).unwrap();
+        }
+    }
+    assert_eq!(askers.each_ref().map(addresses), [1, 1, 0]);
+    assert!(opened.try_recv().is_err(), "what no rule allows opens nothing");
 }
