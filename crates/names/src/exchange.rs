@@ -71,10 +71,10 @@ pub(crate) fn is_answer(given: &[u8], asked: &[u8]) -> bool {
 /// The answer with the number of a query that came, and with the name as that spells it.
 pub(crate) fn restored(mut answer: Vec<u8>, query: &[u8]) -> Vec<u8> {
     let mut put = |from: usize, to: usize| {
-        if let Some((there, own)) = answer.get_mut(from..to).zip(query.get(from..to)) {
-            if from < QUESTION || there.eq_ignore_ascii_case(own) {
-                there.copy_from_slice(own);
-            }
+        if let Some((there, own)) = answer.get_mut(from..to).zip(query.get(from..to))
+            && (from < QUESTION || there.eq_ignore_ascii_case(own))
+        {
+            there.copy_from_slice(own);
         }
     };
     put(0, 2);
