@@ -177,14 +177,17 @@ fn is_docker_id(text: &str) -> bool {
 fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
     let claims_of = |network: Declared| {
         let removal = match owner {
-            Owner::Cni => {
-                format!("rm {} (podman network rm, if Podman made it)", network.path.display())
-            }
+            // It can be run as it is: Podman 4 keeps its networks there, too.
+            Owner::Cni => format!(
+                "rm {}  # or, where Podman made it: podman network rm {}",
+                network.path.display(),
+                network.name
+            ),
             _ => format!("podman network rm {}", network.name),
         };
         let claim = move |subnet: &IpNet| Claimed {
             subnet: *subnet,
-            network: network.name.clone(),
+            network: network.joins.as_ref().unwrap_or(&network.name).clone(),
             called: network.name.clone(),
             owner,
             device: network.device.clone(),
@@ -195,12 +198,21 @@ fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
     list::declared(directory).into_iter().flat_map(claims_of).collect()
 }
 
-/// Pairs of different networks whose subnets overlap.
+/// Pairs of different networks whose subnets overlap. What a runtime declares of a network in the book clashes as that one
+/// does: it is no second network to remove.
 pub(super) fn clashes(claims: &[Claimed]) -> Vec<(&Claimed, &Claimed)> {
     let subnets: Vec<IpNet> = claims.iter().map(|claim| claim.subnet).collect();
     let pairs = overlapping_pairs(&subnets).into_iter();
     let pairs = pairs.map(|(one, other)| (&claims[one], &claims[other]));
-    pairs.filter(|(one, other)| !one.is_same_network(other)).collect()
+    let booked = |claim: &Claimed| {
+        let is_it = |ours: &Claimed| {
+            ours.owner == Owner::Spoke && ours.subnet == claim.subnet && ours.is_same_network(claim)
+        };
+        claim.owner != Owner::Spoke && claims.iter().any(is_it)
+    };
+    pairs
+        .filter(|(one, other)| !one.is_same_network(other) && !booked(one) && !booked(other))
+        .collect()
 }
 
 /// For each claim that hides routes of this host, the claim and such a route.
@@ -278,5 +290,35 @@ mod tests {
             claim("10.1.0.0/24", "bridge", Owner::Docker, "docker0"),
         ];
         assert_eq!(clashes(&claims).len(), 2);
+    }
+
+    /// Podman's file of a network that it joined is that network: its removal would be no repair.
+    #[test]
+    fn what_has_joined_a_network_is_not_the_one_to_remove() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let subnets = r#""subnets": [{"subnet": "10.70.1.0/24"}], "network_interface": "podman1""#;
+        let joined = format!(r#"{{"name": "pods", "options": {{"network": "front"}}, {subnets}}}"#);
+        put("podman/pods.json", &joined);
+        put("cni/clash.conf", r#"{"name": "clash", "ipam": {"subnet": "10.70.1.0/24"}}"#);
+        let front = Claimed {
+            subnet: "10.70.1.0/24".parse().unwrap(),
+            network: "front".to_owned(),
+            called: "front".to_owned(),
+            owner: Owner::Spoke,
+            device: Some("sp-front".to_owned()),
+            removal: "spoke network rm front".to_owned(),
+        };
+        let mut claims = vec![front];
+        claims.extend(declared(&root.path().join("cni"), Owner::Cni));
+        claims.extend(declared(&root.path().join("podman"), Owner::Podman));
+        let found = clashes(&claims);
+        let [(one, other)] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((one.owner, other.owner), (Owner::Spoke, Owner::Cni));
+        assert!(other.removal.starts_with("rm /"), "{}", other.removal);
     }
 }

@@ -19,6 +19,8 @@ pub struct Declared {
     pub path: PathBuf,
     /// Its name.
     pub name: String,
+    /// The network of Spoke's that it joins, where it names one.
+    pub joins: Option<String>,
     /// Its bridge, where the configuration names one.
     pub device: Option<String>,
     /// The subnets of this host that it takes addresses from: a tenant's are none.
@@ -116,16 +118,26 @@ fn of(path: PathBuf, config: &Object<'_>) -> Option<Declared> {
     let subnet = |range: &Object<'_>| range.parse::<IpNet>("subnet").ok().flatten();
     ranges.retain(|_| !is_tenants(config, &plugins));
     let subnets = ranges.iter().filter_map(subnet).map(|subnet| subnet.trunc()).collect();
-    Some(Declared { path, name, device, subnets })
+    Some(Declared { path, name, joins: joined(config, &plugins), device, subnets })
+}
+
+/// Type `spoke` names a network by `network`, Podman by its option of that name.
+fn joined(config: &Object<'_>, plugins: &[Object<'_>]) -> Option<String> {
+    let options = config.object("options").ok().flatten();
+    let of = |object: &Object<'_>| object.text("network").ok().flatten().map(str::to_owned);
+    options.as_ref().and_then(of).or_else(|| plugins.iter().filter(is_spoke).find_map(of))
 }
 
 /// Whether an address space is named: by type `spoke`, or by an option of Podman's.
 fn is_tenants(config: &Object<'_>, plugins: &[Object<'_>]) -> bool {
-    let is_spoke = |plugin: &&Object<'_>| plugin.text("type").ok().flatten() == Some("spoke");
     let mut ours = plugins.iter().filter(is_spoke);
     let options = config.object("options").ok().flatten();
     ours.any(|plugin| plugin.get("addressSpace").is_some())
         || options.is_some_and(|options| options.get("address_space").is_some())
+}
+
+fn is_spoke(plugin: &&Object<'_>) -> bool {
+    plugin.text("type").ok().flatten() == Some("spoke")
 }
 
 /// Those of the values that are objects.
@@ -163,9 +175,16 @@ mod tests {
         put("4.conf", "[1]");
         put("5.conf", r#"{"name":"t","plugins":5}"#);
         put("6.txt", r#"{"name":"u"}"#);
+        let joined = json!({"name": "j", "options": {"network": "front"},
+            "subnets": [{"subnet": "10.5.0.0/24"}]});
+        put("9.json", &joined.to_string());
+        let back = json!({"name": "k", "plugins": [{"type": "spoke", "network": "back"}]});
+        put("9k.conflist", &back.to_string());
         let shown = |one: &Declared| {
             let subnets: Vec<String> = one.subnets.iter().map(ToString::to_string).collect();
-            format!("{} {} {}", one.name, one.device.as_deref().unwrap_or("-"), subnets.join(","))
+            let (device, joins) = (one.device.as_deref(), one.joins.as_deref());
+            let joins = joins.map(|network| format!(" joins {network}")).unwrap_or_default();
+            format!("{} {} {}{joins}", one.name, device.unwrap_or("-"), subnets.join(","))
         };
         let found: Vec<String> = declared(root.path()).iter().map(shown).collect();
         assert_eq!(
@@ -176,7 +195,9 @@ mod tests {
                 "s - 10.3.0.0/24",
                 "t - ",
                 "r - ",
-                "b - "
+                "b - ",
+                "j - 10.5.0.0/24 joins front",
+                "k -  joins back"
             ]
         );
         assert!(declared(Path::new("/nonexistent")).is_empty());
