@@ -155,6 +155,9 @@ fn a_host_that_cannot_have_it_says_so() {
     let [a, b, c] = segment.cluster(["a", "b", "c"]);
     b.spoke("network create --subnet 10.97.0.0/24 front");
     c.sh("ip link set eth0 mtu 1400");
+    let said = b.refused("network create --hosts all front");
+    assert!(said.contains("nothing is declared for the cluster"), "{said}");
+    // It was not: the other host's is no second one.
     a.spoke("network create --hosts all front");
     until(
         &b.world,

@@ -97,7 +97,10 @@ impl Hosts {
                 book::remove_token(&self.connected()?.1, &id).map(|()| Reply::Done)
             }
             Ask::Names => Ok(Reply::Names(daemon.elsewhere.names().to_vec())),
-            Ask::CreateNetwork(wanted) => self.create_network(*wanted),
+            Ask::CreateNetwork(wanted) => {
+                self.refuse_own(daemon, &wanted)?;
+                self.create_network(*wanted)
+            }
             Ask::RemoveNetwork { name } => self.remove_network(&name),
             Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
             Ask::RotateAuthority { without } => self.rotate_authority(&without),
@@ -293,6 +296,30 @@ impl Hosts {
             )));
         }
         Ok(Reply::Network { network, missing, failure, notes })
+    }
+
+    /// A host cannot have a network of the cluster beside one of its own with that name: that is found out before all others
+    /// have it.
+    fn refuse_own(&self, daemon: &Daemon, wanted: &SharedNetworkSpec) -> Result<()> {
+        let name = &wanted.name;
+        let (member, _) = self.heard()?;
+        let is_here = match self.lock().view.as_ref().and_then(|it| it.hosts.get(&member.name)) {
+            Some(own) => wanted.hosts.has(&member.name, own),
+            None => true,
+        };
+        if !is_here || hosts::networks(&self.place).join(name.as_str()).exists() {
+            return Ok(());
+        }
+        let known =
+            daemon.context_pool.with(|host_context| host_context.engine().records.networks())?;
+        let own = known.iter().find(|network| network.name == *name && network.stage.is_whole());
+        own.map_or(Ok(()), |own| {
+            Err(Error::conflict(format!(
+                "this host has a network {name} of its own (runtime {}): nothing is declared for the cluster; choose \
+                 another name, or remove that network first",
+                own.runtime
+            )))
+        })
     }
 
     /// Ends it for all hosts, and waits until none has it any more.
