@@ -54,8 +54,16 @@ impl<'a> Called<'a> {
     fn is(&self, record: &Attachment) -> bool {
         let (id, sandbox) = (record.id.container.as_str(), record.sandbox_name().as_str());
         let owner = record.owner.as_ref();
-        let is_id = self.is_of(record.runtime) && [id, sandbox].contains(&self.name);
+        let is_known = || [id, sandbox].contains(&self.name) || is_dockers_id(record, self.name);
+        let is_id = self.is_of(record.runtime) && is_known();
         is_id || owner.is_some_and(|owner| self.is_name(record.runtime, owner.as_str()))
+    }
+
+    /// The name, with the runtime that was named.
+    fn shown(&self) -> String {
+        let name = model::text::shown(self.name);
+        let runtime = self.runtime.as_deref().map(model::text::shown);
+        runtime.map_or_else(|| name.clone(), |runtime| format!("{runtime}/{name}"))
     }
 
     fn begins(&self, record: &Attachment) -> bool {
@@ -63,6 +71,23 @@ impl<'a> Called<'a> {
             && self.is_of(record.runtime)
             && record.id.container.as_str().starts_with(self.name)
     }
+}
+
+/// The digits that `docker ps` shows of an id.
+const SHORT_ID: usize = 12;
+
+/// Whether this is the id of a container of Docker's, whole or as `docker ps` shows it: an engine lists it among what the
+/// container is called, and the record's own id is that of the endpoint.
+pub(super) fn is_dockers_id(record: &Attachment, word: &str) -> bool {
+    record.runtime == Runtime::Docker
+        && may_be_dockers_id(word)
+        && record.names.iter().any(|name| word.get(..SHORT_ID) == Some(name.as_str()))
+}
+
+/// Whether a container of Docker's may have this id.
+fn may_be_dockers_id(word: &str) -> bool {
+    let digits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    [SHORT_ID, 64].contains(&word.len()) && word.bytes().all(digits)
 }
 
 /// The complete attachments of the container that is called so, on one network or on all.
@@ -90,7 +115,7 @@ pub(super) fn attachments(
         false => Ok(found),
         true => Err(Error::not_found(format!(
             "no container '{}' is attached{}; `spoke ps` lists what is",
-            model::text::shown(called.name),
+            called.shown(),
             network.map_or(String::new(), |name| format!(" to network {name}"))
         ))),
     }
@@ -161,6 +186,9 @@ fn refuse_several(called: &Called<'_>, who: &BTreeSet<(String, String)>) -> Resu
 
 fn named(engine: &Engine<'_>, called: &Called<'_>) -> Result<Vec<Attachment>> {
     let mut records = engine.records.attachments_called(called.name)?;
+    if records.is_empty() && may_be_dockers_id(called.name) {
+        records = engine.records.attachments()?;
+    }
     records.retain(|it| matches!(it.phase, Phase::Attached(_)));
     let mut found: Vec<Attachment> = records.iter().filter(|it| called.is(it)).cloned().collect();
     if found.is_empty() {

@@ -3,10 +3,12 @@
 mod host;
 
 use ::host::hosts::{self, Ask, Reply};
-use model::{Alias, Error, NamedElsewhere, Network, NetworkName, Result};
-use names::{Entry, Table as Names, lookup};
+use engine::Engine;
+use model::{Alias, Error, Kind, NamedElsewhere, Network, NetworkName, Result};
+use names::{Asker, Entry, Table as Names, lookup};
 use serde::Serialize;
 
+use super::container::{Called, attachments};
 use super::table::Table;
 use super::titles::{self, Titles};
 use crate::answer::Answer;
@@ -50,7 +52,11 @@ pub(super) fn run(
             entries.retain(|(name, _)| network.as_ref().is_none_or(|it| it == *name));
             (entries, &wanted.listing)
         }
-        DnsCommand::Query(wanted) => (found(&table, wanted)?, &wanted.listing),
+        DnsCommand::Query(wanted) => {
+            let asker = |called: &String| asker(&table, called, (&engine, host_context));
+            let asker = wanted.asker.as_ref().map(asker).transpose()?;
+            (found(&table, asker, wanted)?, &wanted.listing)
+        }
     };
     let titles = Titles::read(&engine)?;
     let view = |(network, entry): (&NetworkName, &Entry)| {
@@ -98,20 +104,42 @@ pub(super) fn table(
     table
 }
 
-fn found<'a>(table: &'a Names, wanted: &DnsQueryArgs) -> Result<Vec<(&'a NetworkName, &'a Entry)>> {
-    let networks: Vec<&NetworkName> = match &wanted.asker {
-        None => table.entries().into_iter().map(|(name, _)| name).collect(),
-        Some(asker) => {
-            let known = table.asker_named(asker);
-            let known = known.ok_or_else(|| {
-                let shown = model::text::shown(asker);
-                Error::not_found(format!(
-                    "container '{shown}' is on no network with names; `spoke dns ls` lists \
-                    those that are"
-                ))
-            })?;
-            table.networks_of(&known)
+/// The container that is called so, as other commands know it, at one of its networks with names; or that has the name
+/// there.
+fn asker<'a>(
+    table: &'a Names,
+    called: &str,
+    (engine, host_context): (&Engine<'_>, &HostContext),
+) -> Result<Asker<'a>> {
+    let attached = match attachments(engine, &Called::of(called), None, host_context) {
+        Err(error) if error.kind() == Kind::NotFound => {
+            return table.asker_named(called).ok_or(error);
         }
+        attached => attached?,
+    };
+    let is_it = |asker: &Asker<'_>| {
+        let holder = table.holder_of(asker);
+        holder.is_some_and(|holder| attached.iter().any(|record| record.id == holder.id))
+    };
+    let here = table.entries().into_iter().filter(|(_, entry)| entry.host.is_none());
+    let askers = here
+        .filter_map(|(network, entry)| Some(Asker { network, address: *entry.addresses.first()? }));
+    askers.into_iter().find(is_it).ok_or_else(|| {
+        let shown = model::text::shown(called);
+        Error::not_found(format!(
+            "container '{shown}' is on no network with names; `spoke dns ls` lists those that are"
+        ))
+    })
+}
+
+fn found<'a>(
+    table: &'a Names,
+    asker: Option<Asker<'a>>,
+    wanted: &DnsQueryArgs,
+) -> Result<Vec<(&'a NetworkName, &'a Entry)>> {
+    let networks: Vec<&NetworkName> = match &asker {
+        None => table.entries().into_iter().map(|(name, _)| name).collect(),
+        Some(asker) => table.networks_of(asker),
     };
     let mut networks = networks;
     networks.sort();

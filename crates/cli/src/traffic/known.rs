@@ -8,6 +8,7 @@ use model::{Attachment, AttachmentId, Error, Kind, Layer, NetworkName, Result};
 use store::{Changed, Watch};
 use traffic::Addresses;
 
+use crate::container::is_dockers_id;
 use crate::context::HostContext;
 use crate::titles::Titles;
 
@@ -86,6 +87,7 @@ pub(super) fn is_meant(word: &str, record: &Attachment) -> bool {
 pub(super) fn is_container(word: &str, record: &Attachment) -> bool {
     let (name, runtime) = (record.container_name(), record.runtime.to_string());
     traffic::address::is_name(word, [&name, record.id.container.as_str(), &runtime])
+        || is_dockers_id(record, word)
 }
 
 /// What the caller of [`resolved`] knows besides the book.
