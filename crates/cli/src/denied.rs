@@ -7,7 +7,7 @@ use host::exit;
 use host::time::rfc3339;
 use model::{NetworkName, Result, Timestamp};
 
-use super::events::{Tail, changed, kept, learned, titles, watch};
+use super::events::{Tail, changed, kept, learned, refuse_unreadable, titles, watch};
 use super::table::Table;
 use super::titles::{Titled, Titles, shown, with_name};
 use crate::answer::Answer;
@@ -21,6 +21,7 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
+    refuse_unreadable(&path(&host_context.events))?;
     let titles = Titles::read(&(host_context.engine)()?)?;
     let network = known(wanted, host_context)?;
     let all = all(network.as_ref(), host_context);
@@ -90,6 +91,7 @@ pub(super) fn follow(
     out: &mut dyn Write,
 ) -> Result<Answer> {
     let path = path(&host_context.events);
+    refuse_unreadable(&path)?;
     // First: what is refused while the book is read, which may take a second, is none of the past.
     let watch = watch(&path)?;
     let mut tail = Tail::open(&path).ok();

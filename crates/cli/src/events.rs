@@ -1,7 +1,7 @@
 //! `spoke events`: the daemon's events so far, and from now on.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,7 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
+    refuse_unreadable(&host_context.events)?;
     let mut events = reported(&host_context.events);
     learned::name_events(&mut events, host_context);
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
@@ -38,6 +39,16 @@ pub(super) fn show(
     let scripts: Vec<_> =
         shown.map(|event| Titled { of: event, title: titles.event(event) }).collect();
     Ok(Answer::text(render(output, &scripts, || table(&events[first..], &titles).text())?))
+}
+
+/// A log that is not there has nothing; one that the caller may not read is no empty one.
+pub(super) fn refuse_unreadable(path: &Path) -> Result<()> {
+    match file::open(path) {
+        Err(cause) if cause.kind() == ErrorKind::PermissionDenied => {
+            Err(Error::os(format!("reading {}", path.display()), cause))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// What networks are called; without the book, what was written is shown as it is.
@@ -73,6 +84,7 @@ pub(super) fn follow(
     host_context: &HostContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
+    refuse_unreadable(&host_context.events)?;
     let watch = watch(&host_context.events)?;
     let mut tail = Tail::open(&host_context.events).ok();
     let mut reported: Vec<Event> = tail.as_mut().map(Tail::rest).unwrap_or_default();

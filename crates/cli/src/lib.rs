@@ -92,7 +92,11 @@ pub fn run(
             written(exit::write(out, &answer.text), answer.code, err)
         }
         Err(error) => {
-            let _ = writeln!(err, "spoke: {}", sentence(&error));
+            let who = match error.kind() == Kind::Denied && !rustix::process::geteuid().is_root() {
+                true => "; run it as root",
+                false => "",
+            };
+            let _ = writeln!(err, "spoke: {}{who}", sentence(&error));
             exit_code(error.kind())
         }
     }
