@@ -15,7 +15,7 @@ use ::kurma::{Name, NetworkingPod, PodId, PodNetworks, Pods, metadata};
 use cni::Plugin;
 use host::exit::exit_code;
 use host::kurma::named_by_cni;
-use image::{AppName, Image, ImageId, Images, Locator};
+use image::{AppName, Image, ImageId, Images, Locator, Source};
 use model::{Error, Layer, Result};
 use serde_json::Value;
 
@@ -154,11 +154,14 @@ fn validate(file: Option<&Path>, output: Output, host_context: &HostContext) -> 
         Some(file) => PodNetworks::load(file)?,
         None => host_context.kurma.networks()?,
     };
-    let wrong: Vec<String> = networks.refused().map(|one| one.error.to_string()).collect();
+    let refused = networks.refused().flat_map(|one| std::iter::once(&one.error).chain(&one.more));
+    let mut wrong: Vec<String> = refused.map(ToString::to_string).collect();
+    wrong.extend(networks.networks().filter_map(missing_image));
     let code = if wrong.is_empty() { 0 } else { exit_code(model::Kind::Invalid) };
     let table = || match wrong.is_empty() {
         true => {
-            let (unnamed, named): (Vec<_>, Vec<_>) = networks.networks().partition(lacks_interface);
+            let (unnamed, named): (Vec<_>, Vec<_>) =
+                networks.networks().partition(|one| lacks_type(one) || lacks_interface(one));
             let names: Vec<&str> = named.iter().map(|one| one.name.as_str()).collect();
             let remarks: String = unnamed.into_iter().map(remark).collect();
             match names.is_empty() {
@@ -182,8 +185,28 @@ fn lacks_interface(network: &&NetworkConfig) -> bool {
     network.interface.source().is_empty() && plugins.any(makes_one)
 }
 
-/// No error: which image it is, and whether that chooses a name itself, only a call tells.
+/// An image in a file that is not there.
+fn missing_image(network: &NetworkConfig) -> Option<String> {
+    let Source::File(path) = network.image.source() else { return None };
+    let is_missing = matches!(path.try_exists(), Ok(false));
+    is_missing
+        .then(|| format!("network \"{}\": its image {} is not there", network.name, path.display()))
+}
+
+/// Whether the network names no plugin of CNI's: an image of Spoke's is told by that which one it is.
+fn lacks_type(network: &NetworkConfig) -> bool {
+    let document = network.document();
+    document.get("type").is_none() && document.get("plugins").is_none()
+}
+
+/// No error: which image it is, and whether that chooses a name or a plugin itself, only a call tells.
 fn remark(network: &NetworkConfig) -> String {
+    if lacks_type(network) {
+        return format!(
+            "network \"{}\" has no type: an image of Spoke's refuses every pod; name it, for example \"bridge\"\n",
+            network.name
+        );
+    }
     format!(
         "network \"{}\" has no containerInterface: an image of Spoke's refuses every pod; name it, \
          for example \"eth{{{{num}}}}\"\n",

@@ -53,6 +53,8 @@ pub struct Refused {
     pub name: Option<String>,
     /// Why: the file, the place, the field, its value, and what is wrong with it.
     pub error: Error,
+    /// What else is wrong with it.
+    pub more: Vec<Error>,
     /// Whether pods that name no networks were to get it. An unreadable `default` counts as yes.
     pub is_default: bool,
     /// What becomes of a pod that it cannot connect.
@@ -65,7 +67,7 @@ impl Refused {
         let is_default = field("default").is_some_and(|value| value.as_bool().unwrap_or(true));
         let skips = field("on_error").and_then(Value::as_str) == Some("skip");
         let on_error = if skips { OnError::Skip } else { OnError::Fail };
-        Self { index, name, error, is_default, on_error }
+        Self { index, name, error, more: Vec::new(), is_default, on_error }
     }
 
     /// The error of a pod that was to be connected to it.
@@ -145,7 +147,10 @@ impl PodNetworks {
                 networks.refuse_second(&network, &at)?;
                 Ok(network)
             });
-            let refused = |error| Refused::new(index, name, error, value);
+            let refused = |error| {
+                let more = NetworkConfig::mistakes(value, &at).into_iter().skip(1).collect();
+                Refused { more, ..Refused::new(index, name, error, value) }
+            };
             networks.entries.push(entry.map_err(refused));
         }
         Ok(networks)

@@ -13,6 +13,12 @@ use super::Grant;
 use crate::Name;
 use crate::template::Template;
 
+/// The values of `on_error`.
+const ON_ERROR: [&str; 2] = ["fail", "skip"];
+
+/// The values of `engine`.
+const ENGINES: [&str; 3] = ["native", "runc", "crun"];
+
 /// A call may be given longer than usual, but not for ever, in seconds.
 const LONGEST_LIMIT: u64 = 3600;
 
@@ -85,7 +91,7 @@ impl NetworkConfig {
             return Err(wrong(at, value, "it should be an object"));
         }
         let field = |name: &'static str| Field::of(value, name, at);
-        let on_error = field("on_error").word(&["fail", "skip"])?;
+        let on_error = field("on_error").word(&ON_ERROR)?;
         Ok(Self {
             name: field("name").parsed()?.ok_or_else(|| missing(at, "name"))?,
             image: image(&field("aci"), &field("digest"))?.ok_or_else(|| missing(at, "aci"))?,
@@ -97,6 +103,30 @@ impl NetworkConfig {
             limit: limit(&field("limit"))?,
             document: value.clone(),
         })
+    }
+
+    /// Every mistake of an object, where [`NetworkConfig::read`] has the first one.
+    pub(super) fn mistakes(value: &Value, at: &str) -> Vec<Error> {
+        if !value.is_object() {
+            return Self::read(value, at).err().into_iter().collect();
+        }
+        let field = |name: &'static str| Field::of(value, name, at);
+        let name = field("name").parsed::<Name>();
+        let aci = image(&field("aci"), &field("digest"));
+        let checked = [
+            name.and_then(|name| name.map(drop).ok_or_else(|| missing(at, "name"))),
+            aci.and_then(|aci| aci.map(drop).ok_or_else(|| missing(at, "aci"))),
+            keys(value, at).map(drop),
+            field("default").flag().map(drop),
+            interface(&field("containerInterface")).map(drop),
+            field("on_error").word(&ON_ERROR).map(drop),
+            field("privileged").flag().map(drop),
+            grant(&field("grant")).map(drop),
+            mounts(&field("mounts")).map(drop),
+            field("engine").word(&ENGINES).map(drop),
+            limit(&field("limit")).map(drop),
+        ];
+        checked.into_iter().filter_map(Result::err).collect()
     }
 
     /// All of the object as it was written, with every key that only the plugin knows.
@@ -117,7 +147,7 @@ impl Sandboxing {
     /// As [`NetworkConfig::read`].
     pub fn read(value: &Value, at: &str) -> Result<Self> {
         let field = |name: &'static str| Field::of(value, name, at);
-        let engine = field("engine").word(&["native", "runc", "crun"])?;
+        let engine = field("engine").word(&ENGINES)?;
         Ok(Self {
             privileged: field("privileged").flag()?,
             grant: grant(&field("grant"))?,
