@@ -102,6 +102,21 @@ fn a_port_comes_and_goes(config: &str) {
     assert_eq!(bed.world.sh("find /run/spoke /var/lib/spoke -name '*8443*'"), "");
 }
 
+/// The ports of a namespace on two networks lead over its default route, whichever network is named.
+#[test]
+fn the_ports_of_a_namespace_follow_its_default_route() {
+    let bed = Bed::new(&["web"]);
+    bed.spoke("network create --subnet 10.89.9.0/24 shop");
+    bed.spoke("network connect front web");
+    bed.spoke("network connect shop web");
+    bed.serve("web");
+    bed.refuses("port add --network shop web 8443:80", 2, &["default route", "network front"]);
+    assert_eq!(bed.spoke("port ls --quiet"), "");
+    bed.spoke("port add --network front web 8443:80");
+    assert_eq!(bed.page(8443), "web");
+    assert_eq!(bed.spoke("port ls --quiet"), "8443/tcp\n");
+}
+
 #[test]
 fn a_port_comes_and_goes_in_nftables() {
     a_port_comes_and_goes("");

@@ -41,10 +41,37 @@ fn add(wanted: &PortAddArgs, output: Output, host_context: &HostContext) -> Resu
     let engine = (host_context.engine)()?;
     let called = Called::of(&wanted.container);
     let found = attachments(&engine, &called, wanted.network.as_ref(), host_context)?;
+    if wanted.network.is_some() {
+        refuse_of_sandbox(&engine, &found, host_context)?;
+    }
     let Some(attachment) = leading(found) else { return Err(Error::bug("a container of nothing")) };
     let map = PortMap { host: one_address(wanted.port.host, wanted.ip)?, ..wanted.port.clone() };
     engine.attachments.add_port(&attachment.id, &map)?;
     Ok(Answer::text(names(output, &[map.to_string()])?))
+}
+
+/// The ports of what `spoke network connect` connected are its sandbox's, and lead over its default route.
+fn refuse_of_sandbox(
+    engine: &Engine<'_>,
+    chosen: &[Attachment],
+    host_context: &HostContext,
+) -> Result<()> {
+    let is_of_sandbox = |it: &&Attachment| it.runtime == Runtime::Spoke && it.sandbox.is_some();
+    let Some(first) = chosen.iter().find(is_of_sandbox) else { return Ok(()) };
+    let (name, runtime) = (first.container_name(), first.runtime);
+    let called = format!("{runtime}:{name}");
+    let all = attachments(engine, &Called::of(&called), None, host_context)?;
+    // Where its default route goes is decided, and written down.
+    let leads =
+        |it: &Attachment| it.gateway_role.as_ref().is_some_and(|role| !role.families.is_empty());
+    match leading(all).filter(leads) {
+        Some(leads) if !chosen.iter().any(|it| it.id == leads.id) => Err(Error::invalid(format!(
+            "the ports of {name} are its namespace's and follow its default route, which is by network {}: leave out \
+             --network",
+            leads.network()
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The host's address, which can be said in two ways.
@@ -164,15 +191,13 @@ fn waiting_port(amendment: &Amendment, map: &PortMap) -> PublishedView {
     }
 }
 
-/// Whether a row is what an added port has become. A sandbox's port may be led over another of its networks.
+/// Whether a row is what an added port has become: it may be led over another of the networks of its sandbox.
 fn is(row: &PortRow, added: &PublishedView) -> bool {
     let port = &row.port;
-    let of_sandbox = added.runtime != Runtime::Spoke.to_string();
     port.added
         && (&port.name, &port.runtime) == (&added.name, &added.runtime)
         && (port.host_port, port.container_port) == (added.host_port, added.container_port)
         && (&port.protocol, &port.host_ip) == (&added.protocol, &added.host_ip)
-        && (of_sandbox || port.network == added.network)
 }
 
 fn table(rows: &[PortRow], no_trunc: bool) -> Table {
