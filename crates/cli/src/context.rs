@@ -45,6 +45,8 @@ pub struct HostContext<'a> {
     /// The ids of the networks that the Docker Engines of this host list; `None` where not all of them
     /// answer, or none is asked.
     pub listed: &'a dyn Fn() -> Option<Listed>,
+    /// The networks that the Docker Engines of this host list, with their drivers; of those that answer.
+    pub docker_networks: &'a dyn Fn() -> Vec<docker::api::Network>,
     /// The third-party Docker plugins.
     pub foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
     /// The running containers of each Docker Engine of this host, `NotFound` where there is none; called only where

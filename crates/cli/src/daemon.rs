@@ -16,14 +16,37 @@ use crate::context::HostContext;
 /// What is said of a daemon that is not there, everywhere.
 pub(super) const NOT_RUNNING: &str = "`spoke serve` does not run";
 
-/// What starts it.
-pub(super) const START: &str = "systemctl start spoke";
+/// What an operator starts where no service manager does.
+const SERVE: &str = "spoke serve";
+
+/// What starts it, on a host without systemd too.
+pub(super) fn start(host_context: &HostContext) -> &'static str {
+    if has_systemd(host_context) { "systemctl start spoke" } else { SERVE }
+}
+
+/// What starts it again.
+pub(super) fn restart(host_context: &HostContext) -> &'static str {
+    match has_systemd(host_context) {
+        true => "systemctl restart spoke",
+        false => "end `spoke serve`, and start it again",
+    }
+}
+
+/// What starts it now, and with each boot.
+pub(super) fn enable(host_context: &HostContext) -> &'static str {
+    if has_systemd(host_context) { "systemctl enable --now spoke" } else { SERVE }
+}
+
+/// Whether systemd is the service manager of this host (sd_booted(3)).
+pub(super) fn has_systemd(host_context: &HostContext) -> bool {
+    host_context.root.join("run/systemd/system").exists()
+}
 
 /// What is said of the daemon beside what a command lists, where it is expected and does not run.
 pub(super) fn note(command: &Command, host_context: &HostContext) -> Option<String> {
     let is_away = || is_served(&host_context.runtime) == Some(false) && is_expected(host_context);
     let what = "what is listed may be out of date, and nothing of it is repaired";
-    (lists(command) && is_away()).then(|| format!("{NOT_RUNNING}: {what}; {START}"))
+    (lists(command) && is_away()).then(|| format!("{NOT_RUNNING}: {what}; {}", start(host_context)))
 }
 
 /// Whether a command lists what the daemon keeps up to date, and ends.
@@ -56,9 +79,11 @@ fn is_expected(host_context: &HostContext) -> bool {
 /// answer.
 pub(super) fn unanswered(host_context: &HostContext) -> Option<(&'static str, &'static str)> {
     match connect(&host_context.socket).err()? {
-        Errno::CONNREFUSED => Some((NOT_RUNNING, START)),
-        Errno::AGAIN => Some(("`spoke serve` does not answer", "systemctl restart spoke")),
-        _ if is_served(&host_context.runtime) == Some(false) => Some((NOT_RUNNING, START)),
+        Errno::CONNREFUSED => Some((NOT_RUNNING, start(host_context))),
+        Errno::AGAIN => Some(("`spoke serve` does not answer", restart(host_context))),
+        _ if is_served(&host_context.runtime) == Some(false) => {
+            Some((NOT_RUNNING, start(host_context)))
+        }
         _ => None,
     }
 }

@@ -4,6 +4,7 @@ mod image;
 mod plugin;
 pub(super) mod probe;
 
+use host::serving::is_served;
 use model::Result;
 
 use super::args::DockerCommand;
@@ -29,10 +30,23 @@ pub(super) fn run(
         DockerCommand::Status { units } => {
             let answer =
                 probe::ask(&host_context.socket).map(|drivers| format!("answers as {drivers}"));
+            let answer = answer.map_err(|why| beside(why, host_context));
             set.status(&units.unit_dir, host_context, output, answer)
         }
         DockerCommand::Image(wanted) => image::write(wanted, output, host_context),
         DockerCommand::Plugin { directory } => plugin::write(directory, host_context),
+    }
+}
+
+/// A daemon that Docker manages, as a plugin, has its socket elsewhere.
+fn beside(why: String, host_context: &HostContext) -> String {
+    let is_elsewhere =
+        !host_context.socket.exists() && is_served(&host_context.runtime) == Some(true);
+    match is_elsewhere {
+        true => "is not there, and a daemon serves the book: the managed plugin, as `docker plugin ls` shows, or one with \
+                 another socket"
+            .to_owned(),
+        false => why,
     }
 }
 

@@ -6,6 +6,7 @@ mod filter;
 mod host;
 mod kernel;
 mod kurma;
+mod lost_networks;
 mod plugins;
 mod ports;
 mod removed;
@@ -22,6 +23,7 @@ use engine::Mode;
 use model::{Attachment, Network, Result};
 
 use super::check::{Check, Status};
+use super::daemon::{enable, restart, start};
 use super::titles::Titles;
 use super::view::FindingView;
 use super::{events, findings, install, stock};
@@ -56,12 +58,17 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     let networks = titles(host_context).entitled(networks);
     checks.extend(daemon::check(host_context, &networks));
     checks.extend(removed::checks(host_context, &networks));
-    checks.extend(super::via::checks(&networks, &attachments));
+    checks.extend(lost_networks::check(host_context, &networks));
+    checks.extend(super::via::checks(&networks, &attachments, start(host_context)));
     checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
     checks.extend(ports::checks(host_context, &attachments));
     match (host_context.facts)() {
         Ok(facts) => {
-            checks.extend(filter::checks(facts.tables.as_ref(), &attachments));
+            checks.extend(filter::checks(
+                facts.tables.as_ref(),
+                &attachments,
+                enable(host_context),
+            ));
             checks.extend(on_the_wire(host_context, &networks, &facts));
         }
         Err(error) => checks.push(
@@ -111,9 +118,9 @@ fn names(host_context: &HostContext) -> Option<Check> {
 
 fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let bridges = traffic::bridges(networks, facts);
-    let mut checks = vec![traffic::policy(&facts.forward, &bridges)];
-    checks.extend(traffic::exposed(facts.exposed.as_deref()));
-    checks.extend(traffic::bridge_filter(&host_context.root, &facts.forward, &bridges));
+    let mut checks = vec![traffic::policy(&facts.forward, &bridges, restart(host_context))];
+    checks.extend(traffic::exposed(facts.exposed.as_deref(), enable(host_context)));
+    checks.extend(traffic::bridge_filter(host_context, &facts.forward, &bridges));
     checks.extend(traffic::subnets(host_context, networks, facts));
     checks.extend(source::checks(networks, facts));
     checks.extend(traffic::mtu(networks, facts));

@@ -21,6 +21,7 @@ use super::titles::{Named, Titles, shown};
 use crate::answer::{Answer, sentence};
 use crate::args::firewall::FirewallCommand;
 use crate::context::HostContext;
+use crate::daemon::start;
 use crate::output::{Output, render};
 use allowed::Source;
 use held::{Held, held};
@@ -184,7 +185,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
         withdrawn,
         otherwise: all_otherwise(&ports, &seen),
         is_mended: ports.iter().any(|it| it.port.is_ours() && !otherwise(it, &seen).is_empty()),
-        warnings: state::warnings(&seen, follow, withdrawn, &held),
+        warnings: state::warnings(&seen, follow, withdrawn, &held, start(host_context)),
         firewalls: seen.iter().map(firewall_view).collect(),
         ports,
         routes: routes(&records, &titles),

@@ -63,6 +63,7 @@ pub(super) fn host_context<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> H
         kuryr: None,
         neutron: &|| Ok(None),
         listed: &|| None,
+        docker_networks: &Vec::new,
         foreign: &|| Err(model::Error::bug("no command asks plugins here")),
         running: &Vec::new,
         runs: &|_| None,

@@ -11,6 +11,7 @@ mod mapped;
 mod meant;
 mod network;
 mod neutron;
+mod walked;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -57,6 +58,8 @@ struct Fixture {
     running: RefCell<Vec<Result<Vec<Container>>>>,
     /// The ids of the networks that Docker Engines list; none where they do not answer.
     listed: RefCell<Option<BTreeSet<String>>>,
+    /// The networks that Docker Engines list.
+    docker_networks: RefCell<Vec<docker::api::Network>>,
     /// The containers of a Docker Engine, and whether they run.
     runs: Vec<(String, bool)>,
 }
@@ -131,6 +134,7 @@ impl Fixture {
             asked: RefCell::default(),
             running: RefCell::default(),
             listed: RefCell::default(),
+            docker_networks: RefCell::default(),
             runs: Vec::new(),
         };
         fixture.write("proc/sys/kernel/osrelease", "6.18.0\n");
@@ -172,6 +176,7 @@ impl Fixture {
             socket: self.path("run/docker/plugins/spoke.sock"),
             neutron: &|| Ok(None),
             listed: &|| self.listed.borrow().clone(),
+            docker_networks: &|| self.docker_networks.borrow().clone(),
             foreign: &|| Ok(Arc::clone(&self.foreign)),
             kurma: ::host::kurma::Host::new(&config, &|_| None),
             names_host: false,

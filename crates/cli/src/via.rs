@@ -63,6 +63,11 @@ impl ViaView {
         Ok(())
     }
 
+    /// Whether nothing leaves by it.
+    pub(super) fn is_missing(&self) -> bool {
+        !self.leads
+    }
+
     /// In a word, for a column.
     pub(super) fn short(&self) -> String {
         match self.leads {
@@ -80,7 +85,7 @@ fn leads(hop: &Hop) -> String {
 }
 
 /// What is wrong with the ways out of networks.
-pub(super) fn checks(networks: &[Network], attachments: &[Attachment]) -> Vec<Check> {
+pub(super) fn checks(networks: &[Network], attachments: &[Attachment], start: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for network in networks {
         let Some(view) = ViaView::of(network, attachments) else { continue };
@@ -91,11 +96,13 @@ pub(super) fn checks(networks: &[Network], attachments: &[Attachment]) -> Vec<Ch
                 view.way, view.ipv4
             );
             // As runtimes call it, another one may be called, too.
-            checks.push(Check::fail(what, format!("spoke network inspect {}", network.name)));
+            let other =
+                format!("or give it another way: spoke network set --via WAY {}", network.name);
+            checks.push(Check::fail(what, format!("bring {} up, {other}", view.way)));
         } else if !view.held {
             let what =
                 format!("network {name} is not held to its way {}, or not led there", view.way);
-            checks.push(Check::fail(what, "systemctl start spoke"));
+            checks.push(Check::fail(what, start));
         } else {
             checks.push(Check::ok(format!("network {name} leaves by {} only", view.way)));
         }

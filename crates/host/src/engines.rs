@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use config::DockerConfig;
-use docker::api::{Api, Container};
+use docker::api::{Api, Container, Network};
 use model::{Error, Result};
 
 /// How long a Docker Engine may take for an answer to a person at a terminal.
@@ -13,6 +13,13 @@ pub const TIMEOUT: Duration = Duration::from_secs(2);
 pub fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
     let asked = config.api.iter().filter(|_| config.enabled);
     asked.map(|socket| of(&Api::new(socket.clone(), TIMEOUT))).collect()
+}
+
+/// The networks that each Docker Engine lists which is asked and answers.
+pub fn networks(config: &DockerConfig) -> Vec<Network> {
+    let asked = config.api.iter().filter(|_| config.enabled);
+    let listed = asked.filter_map(|socket| Api::new(socket.clone(), TIMEOUT).networks().ok());
+    listed.flatten().collect()
 }
 
 /// Whether a container of this name runs, on the first Docker Engine that has one. None where none has, or answers.

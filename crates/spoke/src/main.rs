@@ -92,6 +92,7 @@ fn command(args: Vec<OsString>) -> u8 {
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
         listed: &|| cloud::listed(&config.docker, engines::TIMEOUT),
+        docker_networks: &|| engines::networks(&config.docker),
         kurma: host::kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),

@@ -15,13 +15,14 @@ const NAMED: usize = 3;
 pub(super) fn checks(
     there: Option<&BTreeSet<RuleTable>>,
     attachments: &[Attachment],
+    fix: &str,
 ) -> Vec<Check> {
     let Some(there) = there else { return Vec::new() };
     let missing = RuleTable::ALL.into_iter().filter(|table| !there.contains(table));
-    missing.filter_map(|table| missed(table, attachments)).collect()
+    missing.filter_map(|table| missed(table, attachments, fix)).collect()
 }
 
-fn missed(table: RuleTable, attachments: &[Attachment]) -> Option<Check> {
+fn missed(table: RuleTable, attachments: &[Attachment], fix: &str) -> Option<Check> {
     let needing = attachments.iter().filter(|record| table.is_needed_by(record).unwrap_or(false));
     let names: BTreeSet<String> = needing.map(Attachment::container_name).collect();
     if names.is_empty() {
@@ -29,7 +30,7 @@ fn missed(table: RuleTable, attachments: &[Attachment]) -> Option<Check> {
     }
     let (name, lost) = (table.table(), lost(table));
     let what = format!("the packet filter has no {name}, and so no {lost} for {}", listed(&names));
-    Some(Check::fail(what, "systemctl enable --now spoke"))
+    Some(Check::fail(what, fix))
 }
 
 fn lost(table: RuleTable) -> &'static str {

@@ -12,6 +12,7 @@ use super::super::claims::{self, Claimed, Owner};
 use super::super::findings;
 use crate::check::{Check, parameter};
 use crate::context::HostContext;
+use crate::daemon::restart;
 
 /// The default MTU of Ethernet devices, in bytes.
 const ETHERNET_MTU: u32 = 1500;
@@ -76,20 +77,20 @@ fn read(root: &Path, name: &Parameter) -> Option<String> {
 }
 
 /// What strangers reach because Spoke has the host forward: nothing, where all is well.
-pub(super) fn exposed(exposed: Option<&[Exposed]>) -> Vec<Check> {
+pub(super) fn exposed(exposed: Option<&[Exposed]>, fix: &str) -> Vec<Check> {
     let Some(exposed) = exposed else { return Vec::new() };
     if exposed.is_empty() {
         return vec![Check::ok("what Spoke has the host forward is its containers' packets alone")];
     }
-    exposed.iter().map(warned).collect()
+    exposed.iter().map(|it| warned(it, fix)).collect()
 }
 
-fn warned(exposed: &Exposed) -> Check {
+fn warned(exposed: &Exposed, fix: &str) -> Check {
     match exposed {
         Exposed::Host => Check::fail(
             "the host forwards because of Spoke, and the table inet spoke_transit is missing: strangers reach \
              whatever they have a route to",
-            "systemctl enable --now spoke",
+            fix,
         ),
         Exposed::Docker(family) => {
             let (version, program) = match family {
@@ -108,7 +109,7 @@ fn warned(exposed: &Exposed) -> Check {
 }
 
 /// The treatment of forwarded packets that no rule decides about.
-pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
+pub(super) fn policy(forward: &Forward, bridges: &[String], fix: &str) -> Check {
     match forward {
         Forward::Accepted => Check::ok("no packet filter chain drops forwarded packets by policy"),
         Forward::Unknown(why) => {
@@ -132,15 +133,15 @@ pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
                 "{} drops what no rule accepts: containers may be cut off",
                 names(cut.iter().copied())
             );
-            let_pass(what, &cut)
+            let_pass(what, &cut, fix)
         }
     }
 }
 
 /// Spoke lets its containers pass in iptables' chains. In others the operator knows where a rule belongs.
-fn let_pass(what: String, cut: &[&DroppingChain]) -> Check {
+fn let_pass(what: String, cut: &[&DroppingChain], fix: &str) -> Check {
     match cut.iter().any(|chain| IPTABLES.contains(&chain.chain.as_str())) {
-        true => Check::warn(what, "systemctl restart spoke"),
+        true => Check::warn(what, fix),
         false => Check::warn(what, "").without_fix(),
     }
 }
@@ -149,16 +150,20 @@ fn let_pass(what: String, cut: &[&DroppingChain]) -> Check {
 const IPTABLES: [&str; 2] = ["ip filter FORWARD", "ip6 filter FORWARD"];
 
 /// Bridged packets that pass the rules for routed ones are dropped by a policy meant for those.
-pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) -> Option<Check> {
+pub(super) fn bridge_filter(
+    host_context: &HostContext,
+    forward: &Forward,
+    bridges: &[String],
+) -> Option<Check> {
     let calls = Parameter::bridge_calls(Family::V4);
-    let is_on = read(root, &calls).as_deref() == Some("1");
+    let is_on = read(&host_context.root, &calls).as_deref() == Some("1");
     match (is_on, forward) {
         (true, Forward::Dropped(chains)) if !cut_off(chains, bridges).is_empty() => {
             let what = format!(
                 "{calls} is on and forwarded packets are dropped by policy: containers on one bridge may not \
                  reach each other"
             );
-            Some(let_pass(what, &cut_off(chains, bridges)))
+            Some(let_pass(what, &cut_off(chains, bridges), restart(host_context)))
         }
         (true, _) => {
             Some(Check::ok("br_netfilter filters bridged packets, and no policy drops them"))

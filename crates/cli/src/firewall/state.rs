@@ -8,7 +8,7 @@ use model::Result;
 use netlink::Socket;
 
 use super::held::Held;
-use crate::daemon::{NOT_RUNNING, START};
+use crate::daemon::NOT_RUNNING;
 
 const UFW_FLUSHED: &str =
     "it is on by its files, but its rules are not in the kernel: they were flushed; ufw reload";
@@ -135,16 +135,17 @@ pub(super) fn warnings(
     follow: Option<Followed>,
     withdrawn: bool,
     held: &Held,
+    start: &str,
 ) -> Vec<String> {
     let mut all = Vec::new();
     match (follow, held) {
         (Some(by), Held::Former(_)) => all.push(format!(
-            "published ports obey other rules than {by} has now: {NOT_RUNNING}, or has not read them yet; {START}"
+            "published ports obey other rules than {by} has now: {NOT_RUNNING}, or has not read them yet; {start}"
         )),
         (Some(by), Held::Nothing) => {
             let table = follow::TABLE;
             all.push(format!(
-                "published ports do not obey {by}: {table} is gone, and {NOT_RUNNING}, which makes it again; {START}"
+                "published ports do not obey {by}: {table} is gone, and {NOT_RUNNING}, which makes it again; {start}"
             ));
         }
         (_, _) => {}

@@ -235,6 +235,7 @@ fn serve_runs_the_daemon() {
 #[test]
 fn doctor_says_that_no_daemon_answers_docker() {
     let host = Fixture::new();
+    host.write("run/systemd/system/unit", "");
     let (name, wiring) = ("front".parse().unwrap(), model::Wiring::default());
     let network =
         Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
@@ -273,6 +274,7 @@ fn served(host: &Fixture) -> std::fs::File {
 #[test]
 fn lists_say_that_no_daemon_runs() {
     let host = Fixture::new();
+    host.write("run/systemd/system/unit", "");
     let lists = [
         "ps",
         "ports",
@@ -308,6 +310,8 @@ fn lists_say_that_no_daemon_runs() {
     // Of one that was killed.
     host.write("run/docker/plugins/spoke.sock", "");
     all_say();
+    std::fs::remove_dir_all(host.path("run/systemd")).unwrap();
+    assert!(said("ps").ends_with("of it is repaired; spoke serve\n"), "{}", said("ps"));
     assert_eq!(said("network inspect front"), "");
 }
 
