@@ -214,7 +214,7 @@ const FAULTS: &[Fault] = &[
     out(
         "/opt/cni/bin/spoke egress set --container a 192.0.2.99:80 2>/dev/null",
         "/opt/cni/bin/spoke egress set --container a --inherit 2>/dev/null",
-        "spoke egress set --container a",
+        "spoke egress set --container spoke:a",
     )
     .of("egress"),
     Fault {

@@ -10,10 +10,12 @@ mod unattached;
 
 use explain::{Follows, Hop, Netlink, Report, Status, Trip, Verdict, walk};
 use host::follow::Follow;
+use host::serving::is_served;
 use linux::follow::{self, State};
 use model::{Kind, Result};
 use netlink::Socket;
 
+use super::daemon::has_systemd;
 use super::mapped::Mapped;
 use super::titles::Titles;
 use crate::answer::{Answer, FOUND};
@@ -21,6 +23,9 @@ use crate::args::explain::{ExplainArgs, Port};
 use crate::context::HostContext;
 use crate::output::{Output, render};
 use ends::{HostRecords, ResolvedEnd};
+
+/// What starts the daemon again, as the walk says it, which knows no service manager.
+const RESTART: &str = "systemctl restart spoke";
 
 /// The exit code where a hop cannot be judged.
 const UNJUDGED: u8 = 5;
@@ -93,7 +98,7 @@ fn explained(
             }
         }
     };
-    let report = match to.address {
+    let mut report = match to.address {
         None if to.is_lost => lost(from.end.to_string(), &wanted.to, before),
         _ => {
             let trip = trip(&book, (from, to), wanted, &mut kernel)?;
@@ -105,12 +110,24 @@ fn explained(
             walk(&mut kernel, &trip, before)
         }
     };
+    report.hops.iter_mut().for_each(|hop| without_systemd(hop, host_context));
     let probed = match wanted.probe {
         true => Some(probe::probe(&book, wanted, &report, &mut kernel)?),
         false => None,
     };
     notes.extend(mapped.notes);
     Ok((show::View::new(report, probed), notes))
+}
+
+/// Where no service manager starts the daemon again, the operator does.
+fn without_systemd(hop: &mut Hop, host_context: &HostContext) {
+    if hop.fix.as_deref() != Some(RESTART) || has_systemd(host_context) {
+        return;
+    }
+    hop.fix = Some("spoke serve".to_owned());
+    if is_served(&host_context.runtime) == Some(true) {
+        hop.what.push_str("; end the daemon that runs, and start it again");
+    }
 }
 
 /// What is asked, with all that the book knows about it.

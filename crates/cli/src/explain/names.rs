@@ -1,9 +1,10 @@
 //! Who is meant by a name that only networks with names know.
 
-use explain::{End, Hop, Kernel, Netlink, Space};
+use explain::{End, Hop, Kernel, Netlink, Space, Status};
 use model::{Alias, Attachment, Error, NamedElsewhere, Network, NetworkName, Protocol, Result};
 use names::{Table, lookup};
 
+use super::RESTART;
 use super::ends::{HostRecords, ResolvedEnd};
 
 /// What is answered for names.
@@ -15,6 +16,14 @@ pub(super) struct Names<'a> {
 
 /// The name of the hop.
 const HOP: &str = "name";
+
+/// A name with a domain that no container has may be one outside: no query is made for it.
+fn beyond(shown: &str) -> Hop {
+    let what = format!(
+        "no container is called '{shown}', and names of the outside are not looked up: ask by an address that it has"
+    );
+    Hop { status: Status::Unknown, ..Hop::new(HOP, what) }
+}
 
 impl<'a> Names<'a> {
     /// `elsewhere`: what containers of other hosts are called.
@@ -47,6 +56,9 @@ impl<'a> Names<'a> {
             let named = self.networks.iter().find(|it| it.name.as_str() == plug.network);
             of.extend(named.filter(|it| it.wiring.has_names()).map(|it| &it.name));
         }
+        if name.trim_end_matches('.').contains('.') && lookup(&self.table, &of, name).is_empty() {
+            return Ok(Self::lost(beyond(&shown)));
+        }
         if of.is_empty() {
             let what = format!(
                 "no container is called '{shown}', and no network of {} has names, as those have that are made \
@@ -67,7 +79,7 @@ impl<'a> Names<'a> {
         };
         if !self.is_answered(&of, kernel)? {
             let what = "spoke serve does not answer queries at the gateway of the network";
-            return Ok(Self::lost(Hop::new(HOP, what).fixed("systemctl restart spoke")));
+            return Ok(Self::lost(Hop::new(HOP, what).fixed(RESTART)));
         }
         let found = book.of_address(address, Some(asker), kernel)?;
         Ok((found, vec![Hop::ok(HOP, format!("'{shown}' is {address}"))]))

@@ -12,7 +12,7 @@ pub(super) fn hop(word: &str, host_context: &HostContext) -> Option<Hop> {
         true => {
             let what = format!(
                 "{name} runs in Docker, and Spoke has no record of it by this name: its networks are not Spoke's, or \
-                 `spoke ps` has it by another name"
+                 `spoke ps` has it by another name; of one that has just started, ask again in some seconds"
             );
             Hop { status: Status::Unknown, ..Hop::new("container", what) }
         }

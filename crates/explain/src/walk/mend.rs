@@ -88,7 +88,17 @@ pub fn forward(runtime: Runtime, name: &str, network: &str) -> Option<String> {
 
 /// Publishes a port of a container that runs.
 pub(super) fn publish(site: &Site, port: &str) -> String {
-    format!("spoke port add {}:{} {port}", site.runtime, bare(&site.name))
+    format!("spoke port add {} {port}", full(site))
+}
+
+/// Lifts the quota of a container that has used it up.
+pub(super) fn without_quota(site: &Site) -> String {
+    format!("spoke limit {} --quota none", full(site))
+}
+
+/// What commands call a container: another runtime may have one of the same name.
+pub(super) fn full(site: &Site) -> String {
+    format!("{}:{}", site.runtime, bare(&site.name))
 }
 
 /// Has everybody reach the published ports of a network, where a command can say so.

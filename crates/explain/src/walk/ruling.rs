@@ -176,7 +176,7 @@ impl Walker<'_> {
         let end = if is_of_sender { &self.trip.from } else { &self.trip.to };
         let name = end.site().map_or("the container", |site| site.name.as_str());
         let what = format!("the quota of {name} is used up until its period ends ({place})");
-        let fix = end.site().map(|_| format!("spoke limit {name} --quota none"));
+        let fix = end.site().map(mend::without_quota);
         Some(("quota", what, fix))
     }
 
@@ -248,7 +248,7 @@ impl Walker<'_> {
         let end = if packet.is_reply { &self.trip.to } else { &self.trip.from };
         let fenced_one = end.site().and_then(|site| {
             let plug = site.plug_of(packet.source).or(site.plugs.first())?;
-            Some((site.name.as_str(), plug))
+            Some((site, plug))
         });
         match (packet.is_reply, place.path.iter().any(|chain| chain == "input")) {
             (false, _) => fenced(fenced_one, is_own),
@@ -301,10 +301,12 @@ fn in_anothers_name() -> Known {
 }
 
 /// What egress rules refuse, of a network or of the container alone.
-fn fenced(from: Option<(&str, &Plug)>, is_own: bool) -> Known {
+fn fenced(from: Option<(&Site, &Plug)>, is_own: bool) -> Known {
     let what = match (from, is_own) {
-        (Some((name, _)), true) => format!(
-            "the egress rules of {name} do not allow it (spoke egress set --container {name} sets them)"
+        (Some((site, _)), true) => format!(
+            "the egress rules of {} do not allow it (spoke egress set --container {} sets them)",
+            site.name,
+            mend::full(site)
         ),
         // Two runtimes may call different networks alike: a command is given the name that is one network's.
         (Some((_, plug)), false) => {
@@ -321,9 +323,9 @@ fn fenced(from: Option<(&str, &Plug)>, is_own: bool) -> Known {
 }
 
 /// An answer that egress rules refuse: what others began is not answered to everybody.
-fn answered(to: Option<(&str, &Plug)>, is_own: bool, publish: Option<String>) -> Known {
+fn answered(to: Option<(&Site, &Plug)>, is_own: bool, publish: Option<String>) -> Known {
     let who = match (to, is_own) {
-        (Some((name, _)), true) => format!("{name} has egress rules, and"),
+        (Some((site, _)), true) => format!("{} has egress rules, and", site.name),
         (Some((_, plug)), false) => format!("network {} has egress rules, and", plug.called()),
         (None, _) => "who has egress rules".to_owned(),
     };

@@ -166,10 +166,13 @@ impl Walker<'_> {
         let leaves = format!("the packet leaves {} for host {host}, which has {next}", out.name);
         let what = match trouble {
             Some(why) => format!("{leaves}; {why}"),
-            None => format!("{leaves}; this host does not see what happens there"),
+            None => format!(
+                "{leaves}; this host does not see what happens there: `spoke host check` says whether packets arrive, \
+                 and `spoke explain` on {host} goes on"
+            ),
         };
         let hop = Hop { status: Status::Unknown, ..Hop::new("host", what) };
-        self.fail(hop.fixed("spoke host check"))
+        self.fail(hop)
     }
 
     /// That the answers to the address that a packet leaves with come to this host.
