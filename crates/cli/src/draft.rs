@@ -22,6 +22,7 @@ use spec::{Frame, NetworkSpec};
 use super::args::{CreateArgs, Driver};
 use super::claims;
 use super::claims::{claims, routed};
+use super::titles::Titles;
 use crate::context::HostContext;
 
 pub(super) use remote::plugins as plugins_of;
@@ -145,8 +146,10 @@ fn refuse_taken(name: &IfName, known: &[Network], facts: &HostFacts) -> Result<(
 /// The subnets in use. A subnet that would hide a route of this host is not proposed.
 fn taken(host_context: &HostContext, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
     let occupied = |claim: claims::Claimed| Occupied { net: claim.subnet, by: claim.holder() };
-    let mut taken = (host_context.engine)()?.subnets.occupancy()?;
-    let of_networks = claims(host_context, known, facts).into_iter().map(occupied);
+    let engine = (host_context.engine)()?;
+    let mut taken = engine.subnets.occupancy()?;
+    let known = Titles::read(&engine)?.entitled(known.to_vec());
+    let of_networks = claims(host_context, &known, facts).into_iter().map(occupied);
     taken.refused = of_networks.chain(taken.refused).collect();
     taken.avoided.extend(routed(facts).map(|route| route.dst));
     Ok(taken)

@@ -65,6 +65,10 @@ pub(super) struct NetworkView {
     pub(super) ingress: Option<&'static str>,
     /// Whether nothing is forwarded between it and anything else.
     pub(super) internal: bool,
+    /// Where its containers may go, where it has egress rules; nowhere where that is empty.
+    pub(super) egress: Option<Vec<String>>,
+    /// Whether Spoke answers queries for names at its gateways.
+    pub(super) has_names: bool,
     /// From where published ports are reached: `any`, `lan` or `local`.
     pub(super) publish: &'static str,
     /// The runtimes' names of it.
@@ -184,6 +188,11 @@ impl NetworkView {
                 .firewall
                 .as_ref()
                 .is_some_and(|firewall| firewall.egress == EgressPolicy::Internal),
+            egress: wiring
+                .fence
+                .as_ref()
+                .map(|fence| fence.rules.iter().map(ToString::to_string).collect()),
+            has_names: wiring.has_names(),
             publish: reach(
                 wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default(),
             ),

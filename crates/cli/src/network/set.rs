@@ -1,12 +1,14 @@
 //! `spoke network set` and `rename`: a network changes.
 
-use model::{Error, NetworkChange, NetworkName, Result, Runtime};
+use engine::Engine;
+use model::{Error, Network, NetworkChange, NetworkName, Result, Runtime};
 
 use crate::answer::Answer;
 use crate::args::{RenameArgs, SetArgs};
 use crate::context::HostContext;
 use crate::host;
 use crate::output::{Output, names};
+use crate::via::ViaView;
 
 pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     if let Some((option, instead)) = wanted.fixed.0 {
@@ -23,21 +25,36 @@ pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) 
         ));
     }
     let engine = (host_context.engine)()?;
+    let before = engine.records.network(&wanted.name)?;
     refuse_shared(&engine.records.network(&wanted.name)?.name, host_context)?;
     let network = engine.networks.set_network(&wanted.name, &change)?;
-    let notes = match engine
-        .records
-        .aliases()?
-        .iter()
-        .any(|alias| alias.network == network.name && alias.runtime == Runtime::Docker)
-    {
-        true => vec![format!(
+    let mut notes = Vec::new();
+    // What Docker has only joined it has made with none of them.
+    if network.runtime == Runtime::Docker {
+        notes.push(format!(
             "`docker network inspect` goes on to show the options that network {} was made with",
             network.called()
-        )],
-        false => Vec::new(),
-    };
+        ));
+    }
+    notes.extend(
+        change.unlabel.iter().filter(|key| !before.labels.pairs().contains_key(*key)).map(|key| {
+            format!("network {} had no label {}", network.called(), model::text::shown(key))
+        }),
+    );
+    if change.settings.way.is_some() {
+        notes.extend(missing_way(&network, &engine)?);
+    }
     Ok(Answer { notes, ..Answer::text(names(output, &[network.called().to_string()])?) })
+}
+
+/// That nothing leaves a network, as long as its new way is not there.
+fn missing_way(network: &Network, engine: &Engine) -> Result<Option<String>> {
+    let view = ViaView::of(network, &engine.records.attachments()?);
+    let missing = view.filter(ViaView::is_missing);
+    Ok(missing.map(|view| {
+        let name = network.called();
+        format!("nothing leaves network {name} until its way is there: {}", view.short())
+    }))
 }
 
 pub(super) fn rename(

@@ -139,7 +139,11 @@ impl<'a> Description<'a> {
         Error::not_found(match self.read() {
             None => format!("no network {name}; `spoke network ls` lists them"),
             Some(Described { by, file, .. }) => format!(
-                "network {name} is not made yet: {by} has it ({file}), and it is made with its first container"
+                "network {name} is not made yet: {by} has it ({file}), and it is made with its first container{}",
+                match *by == "Podman" {
+                    true => format!("; `podman network rm {name}` removes it"),
+                    false => String::new(),
+                }
             ),
         })
     }
