@@ -47,13 +47,13 @@ pub(crate) struct CreateArgs {
     )]
     pub(crate) cni_path: Vec<PathBuf>,
     /// A subnet, one of each address family; several with an IPAM plugin
-    #[arg(long = "subnet", value_name = "CIDR")]
+    #[arg(long = "subnet", value_name = "CIDR", value_parser = cidr)]
     pub(crate) subnets: Vec<IpNet>,
     /// The gateway in a subnet; its first address unless given
     #[arg(long = "gateway", value_name = "IP", requires = "subnets")]
     pub(crate) gateways: Vec<IpAddr>,
     /// Allocate only addresses of this part of a subnet
-    #[arg(long = "ip-range", value_name = "CIDR", requires = "subnets")]
+    #[arg(long = "ip-range", value_name = "CIDR", requires = "subnets", value_parser = cidr)]
     pub(crate) ranges: Vec<IpNet>,
     #[command(flatten)]
     pub(crate) flags: NetworkFlags,
@@ -155,6 +155,23 @@ impl FromStr for Driver {
 const PLUGIN: &str = "plugin:";
 
 /// A Docker plugin, whatever it is called.
+/// An address alone is right, but for what it lacks.
+fn cidr(text: &str) -> Result<IpNet, String> {
+    text.parse::<IpNet>().map_err(|error| {
+        let (address, prefix) =
+            text.split_once('/').map_or((text, None), |(it, rest)| (it, Some(rest)));
+        match (address.parse::<IpAddr>(), prefix) {
+            (Ok(IpAddr::V4(_)), None) => format!("it has no prefix length, as {text}/24 has"),
+            (Ok(IpAddr::V6(_)), None) => format!("it has no prefix length, as {text}/64 has"),
+            (Ok(IpAddr::V4(_)), Some(_)) => "the prefix length is a number from 0 to 32".to_owned(),
+            (Ok(IpAddr::V6(_)), Some(_)) => {
+                "the prefix length is a number from 0 to 128".to_owned()
+            }
+            (Err(_), _) => error.to_string(),
+        }
+    })
+}
+
 fn named(text: &str) -> Result<model::DriverName, model::Error> {
     text.strip_prefix(PLUGIN).unwrap_or(text).parse()
 }

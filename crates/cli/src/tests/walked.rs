@@ -78,6 +78,21 @@ fn the_id_that_docker_shows_is_a_name() {
     assert_eq!(host.refused("limit podman:7d567808bf26").0, 3);
 }
 
+/// The address is right: what it lacks is said.
+#[test]
+fn a_subnet_says_what_it_lacks() {
+    let host = Fixture::new();
+    for (subnet, said) in [
+        ("10.90.9.0", "no prefix length, as 10.90.9.0/24 has"),
+        ("10.90.9.0/33", "a number from 0 to 32"),
+        ("fd00::/129", "a number from 0 to 128"),
+        ("10.90.9", "invalid IP address syntax"),
+    ] {
+        let (code, error) = host.refused(&format!("network create --subnet {subnet} lan"));
+        assert!(code == 2 && error.contains(said), "{subnet}: {error}");
+    }
+}
+
 /// Each mistake has its line.
 #[test]
 fn validate_says_all_that_is_wrong_with_a_network() {
