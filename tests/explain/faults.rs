@@ -343,7 +343,7 @@ const FAULTS: &[Fault] = &[
         ip -n a neigh flush all; ip -n b neigh flush all",
         "/opt/cni/bin/spoke limit b --quota none",
         "quota",
-        "spoke limit b --quota",
+        "spoke limit spoke:b --quota",
     ),
     // The network is made so: what the next container gets is no port's setting.
     Fault {

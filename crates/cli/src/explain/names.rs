@@ -1,7 +1,9 @@
 //! Who is meant by a name that only networks with names know.
 
 use explain::{End, Hop, Kernel, Netlink, Space, Status};
-use model::{Alias, Attachment, Error, NamedElsewhere, Network, NetworkName, Protocol, Result};
+use model::{
+    Alias, Attachment, Error, NAME_DOMAIN, NamedElsewhere, Network, NetworkName, Protocol, Result,
+};
 use names::{Table, lookup};
 
 use super::RESTART;
@@ -16,6 +18,12 @@ pub(super) struct Names<'a> {
 
 /// The name of the hop.
 const HOP: &str = "name";
+
+/// Whether a name has a domain, and not that of containers' names, in which Spoke alone answers.
+fn is_beyond(name: &str) -> bool {
+    let domain = name.trim_end_matches('.').rsplit_once('.').map(|(_, domain)| domain);
+    domain.is_some_and(|domain| !domain.eq_ignore_ascii_case(NAME_DOMAIN))
+}
 
 /// A name with a domain that no container has may be one outside: no query is made for it.
 fn beyond(shown: &str) -> Hop {
@@ -56,7 +64,7 @@ impl<'a> Names<'a> {
             let named = self.networks.iter().find(|it| it.name.as_str() == plug.network);
             of.extend(named.filter(|it| it.wiring.has_names()).map(|it| &it.name));
         }
-        if name.trim_end_matches('.').contains('.') && lookup(&self.table, &of, name).is_empty() {
+        if is_beyond(name) && lookup(&self.table, &of, name).is_empty() {
             return Ok(Self::lost(beyond(&shown)));
         }
         if of.is_empty() {
@@ -101,5 +109,20 @@ impl<'a> Names<'a> {
         let there = sockets
             .is_none_or(|sockets| sockets.iter().any(|socket| gateways.contains(&socket.address)));
         Ok(table && there)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_outside_has_another_domain() {
+        for name in ["github.com", "github.com.", "a.spoke.example"] {
+            assert!(is_beyond(name), "{name}");
+        }
+        for name in ["web", "web.", "nobody.front.spoke", "nobody.front.Spoke."] {
+            assert!(!is_beyond(name), "{name}");
+        }
     }
 }
