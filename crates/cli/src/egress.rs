@@ -14,7 +14,7 @@ use host::time::{self, rfc3339};
 use linux::filter::fence::{self, Fenced, Opening};
 use model::{
     DomainName, EgressRule, EgressTarget, Error, Fence, Network, NetworkName, Protocol, Result,
-    Service, Timestamp,
+    Service, Timestamp, Wiring,
 };
 use netlink::Socket;
 use serde::Serialize;
@@ -55,6 +55,12 @@ struct OpenView {
     protocol: String,
     names: Vec<String>,
     seconds: u64,
+}
+
+/// Where a network's containers may go, as it is written; `None` where it has no egress rules.
+pub(super) fn rules(wiring: &Wiring) -> Option<Vec<String>> {
+    let fence = wiring.fence.as_ref()?;
+    Some(fence.rules.iter().map(ToString::to_string).collect())
 }
 
 pub(super) fn run(

@@ -193,7 +193,7 @@ fn missing_image(network: &NetworkConfig) -> Option<String> {
         .then(|| format!("network \"{}\": its image {} is not there", network.name, path.display()))
 }
 
-/// Whether the network names no plugin of CNI's: an image of Spoke's is told by that which one it is.
+/// Whether the network names no plugin of CNI's: by its type an image of Spoke's knows which one it is.
 fn lacks_type(network: &NetworkConfig) -> bool {
     let document = network.document();
     document.get("type").is_none() && document.get("plugins").is_none()

@@ -188,10 +188,7 @@ impl NetworkView {
                 .firewall
                 .as_ref()
                 .is_some_and(|firewall| firewall.egress == EgressPolicy::Internal),
-            egress: wiring
-                .fence
-                .as_ref()
-                .map(|fence| fence.rules.iter().map(ToString::to_string).collect()),
+            egress: super::egress::rules(wiring),
             has_names: wiring.has_names(),
             publish: reach(
                 wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default(),
