@@ -11,7 +11,7 @@ use store::archive;
 
 use crate::answer::{Answer, FOUND};
 use crate::args::backup::{BackupArgs, RestoreArgs};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 
 /// Standard input or output in the place of a file.
@@ -26,11 +26,11 @@ struct RestoredView {
     left_out: Vec<String>,
 }
 
-pub(super) fn backup(wanted: &BackupArgs, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+pub(super) fn backup(wanted: &BackupArgs, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let damaged = engine.repair.damaged_durable()?;
     let records = engine.repair.backup()?;
-    let bytes = archive::write(&records, env!("CARGO_PKG_VERSION"), host_context.now)?;
+    let bytes = archive::write(&records, env!("CARGO_PKG_VERSION"), context.now)?;
     let mut answer = written(&wanted.file, bytes)?;
     if !damaged.is_empty() {
         let not_in =
@@ -87,11 +87,11 @@ fn is_refused(kind: ErrorKind) -> bool {
 pub(super) fn restore(
     wanted: &RestoreArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     let records = archive::read(&read(&wanted.file)?)?;
     let mode = RestoreMode { keep_existing: wanted.keep_existing, dry_run: wanted.dry_run };
-    let result = (host_context.engine)()?.repair.restore_backup(&records, mode)?;
+    let result = (context.engine)()?.repair.restore_backup(&records, mode)?;
     let view = RestoredView {
         restored: result.restored.iter().map(describe).collect(),
         unchanged: result.unchanged,

@@ -9,7 +9,7 @@ use cni::list::{self, Declared};
 use host::facts::{HostFacts, HostRoute};
 use model::{IpNet, Network, NetworkName, Runtime, overlap, overlapping_pairs};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// A subnet, and the network that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,15 +71,15 @@ impl Claimed {
 
 /// Every subnet that a container network of this host claims.
 pub(super) fn claims(
-    host_context: &HostContext,
+    context: &CommandContext,
     networks: &[Network],
     facts: &HostFacts,
 ) -> Vec<Claimed> {
-    let described = host::podman_networks::known(&host_context.root).networks;
+    let described = host::podman_networks::known(&context.root).networks;
     let described: BTreeSet<NetworkName> = described.into_iter().map(|it| it.name).collect();
     let mut claims = ours(networks, &described, facts);
-    claims.extend(declared(&host_context.root.join(host::podman_networks::LISTS), Owner::Cni));
-    claims.extend(declared(&host_context.root.join("etc/containers/networks"), Owner::Podman));
+    claims.extend(declared(&context.root.join(host::podman_networks::LISTS), Owner::Cni));
+    claims.extend(declared(&context.root.join("etc/containers/networks"), Owner::Podman));
     claims.extend(dockers(facts));
     claims
 }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use super::table::Table;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 use args::{AttachmentsArgs, Directories, GcArgs, ListArgs, OneArgs, RuntimeCommand};
 pub use tool::run as run_tool;
@@ -26,13 +26,13 @@ pub use tool::run as run_tool;
 pub(super) fn run(
     command: &RuntimeCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
         RuntimeCommand::Add(wanted) => add(wanted, output),
         RuntimeCommand::Del(wanted) => del(wanted),
         RuntimeCommand::Check(wanted) => check(wanted),
-        RuntimeCommand::Gc(wanted) => gc(wanted, host_context),
+        RuntimeCommand::Gc(wanted) => gc(wanted, context),
         RuntimeCommand::List(wanted) => list(wanted, output),
         RuntimeCommand::Attachments(wanted) => attachments(wanted, output),
     }
@@ -160,7 +160,7 @@ fn indented(value: &Value) -> String {
     }
 }
 
-fn gc(wanted: &GcArgs, host_context: &HostContext) -> Result<Answer> {
+fn gc(wanted: &GcArgs, context: &CommandContext) -> Result<Answer> {
     let list = load(&wanted.place.conf_dir, &wanted.network)?;
     let mut valid: Vec<(ContainerId, IfName)> = wanted.keep.clone();
     if !wanted.all {
@@ -172,7 +172,7 @@ fn gc(wanted: &GcArgs, host_context: &HostContext) -> Result<Answer> {
         valid.extend(alive.into_iter().map(member));
         // Other runtimes keep theirs elsewhere. Of those that are kept here the cache knows.
         let gone: BTreeSet<_> = gone.into_iter().map(member).collect();
-        let recorded = (host_context.engine)()?.repair.remaining(&list.name)?;
+        let recorded = (context.engine)()?.repair.remaining(&list.name)?;
         valid.extend(recorded.into_iter().filter(|it| !gone.contains(it)));
     }
     with(&wanted.place, |runtime| runtime.gc(&list, Valid::These(&valid)))?;

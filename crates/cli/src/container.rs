@@ -9,7 +9,7 @@ use model::{
 };
 
 use super::titles;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The fewest characters of an id that stand for it.
 const SHORTEST: usize = 6;
@@ -98,10 +98,10 @@ pub(super) fn attachments(
     engine: &Engine<'_>,
     called: &Called<'_>,
     network: Option<&NetworkName>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<Attachment>> {
     let mut found = named(engine, called)?;
-    if found.is_empty() && learn(engine, called, host_context)? {
+    if found.is_empty() && learn(engine, called, context)? {
         found = named(engine, called)?;
     }
     let who: BTreeSet<_> =
@@ -129,13 +129,13 @@ pub(super) fn attachments(
 pub(super) fn shown(
     engine: &Engine<'_>,
     container: Option<&str>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<(Vec<Attachment>, Vec<Amendment>)> {
     let mut kept = engine.attachments.amendments()?;
     let Some(container) = container else { return Ok((engine.records.attachments()?, kept)) };
     let called = Called::of(container);
     kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
-    match attachments(engine, &called, None, host_context) {
+    match attachments(engine, &called, None, context) {
         Ok(known) => Ok((with_layers(engine, &known)?, kept)),
         Err(error) if error.kind() == Kind::NotFound && !kept.is_empty() => Ok((Vec::new(), kept)),
         // Says which containers there are.
@@ -203,7 +203,7 @@ fn named(engine: &Engine<'_>, called: &Called<'_>) -> Result<Vec<Attachment>> {
 
 /// Docker's containers have names that the daemon learns: without it, or before, the engines are
 /// asked. Whether there is one of that name.
-fn learn(engine: &Engine<'_>, called: &Called<'_>, host_context: &HostContext) -> Result<bool> {
+fn learn(engine: &Engine<'_>, called: &Called<'_>, context: &CommandContext) -> Result<bool> {
     let records = engine.records.attachments()?;
     let is_nameless = |it: &&Attachment| {
         it.runtime == Runtime::Docker && it.layer == Layer::Link && it.owner.is_none()
@@ -213,7 +213,7 @@ fn learn(engine: &Engine<'_>, called: &Called<'_>, host_context: &HostContext) -
         return Ok(false);
     }
     let mut learned = false;
-    let containers = (host_context.running)().into_iter().filter_map(Result::ok).flatten();
+    let containers = (context.running)().into_iter().filter_map(Result::ok).flatten();
     for (_, endpoint) in containers.flat_map(|container| container.endpoints) {
         let is_it = |name: &&OwnerName| called.is_name(Runtime::Docker, name.as_str());
         let record = nameless.iter().find(|it| it.id.container == endpoint.id);

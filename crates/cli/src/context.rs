@@ -1,4 +1,4 @@
-//! The context of commands: everything outside the process that they read and change.
+//! The context of commands: everything outside the process that they read and change. The binary wires it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use engine::Engine;
 use model::{Backend, PortMap, Result, Timestamp};
 
 /// Everything outside the process that commands read or change.
-pub struct HostContext<'a> {
+pub struct CommandContext<'a> {
     /// Opens the store; called only by commands that need it.
     pub engine: &'a dyn Fn() -> Result<Engine<'a>>,
     /// The kernel's links, routes and packet filter of this host.

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use super::args::dns::DnsCommand;
 use super::args::egress::EgressCommand;
 use super::args::{Command, EndpointCommand, IpamCommand, NetworkCommand, PortCommand};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// What is said of a daemon that is not there, everywhere.
 pub(super) const NOT_RUNNING: &str = "`spoke serve` does not run";
@@ -20,33 +20,33 @@ pub(super) const NOT_RUNNING: &str = "`spoke serve` does not run";
 const SERVE: &str = "spoke serve";
 
 /// What starts it, on a host without systemd too.
-pub(super) fn start(host_context: &HostContext) -> &'static str {
-    if has_systemd(host_context) { "systemctl start spoke" } else { SERVE }
+pub(super) fn start(context: &CommandContext) -> &'static str {
+    if has_systemd(context) { "systemctl start spoke" } else { SERVE }
 }
 
 /// What starts it again.
-pub(super) fn restart(host_context: &HostContext) -> &'static str {
-    match has_systemd(host_context) {
+pub(super) fn restart(context: &CommandContext) -> &'static str {
+    match has_systemd(context) {
         true => "systemctl restart spoke",
         false => "end `spoke serve`, and start it again",
     }
 }
 
 /// What starts it now, and with each boot.
-pub(super) fn enable(host_context: &HostContext) -> &'static str {
-    if has_systemd(host_context) { "systemctl enable --now spoke" } else { SERVE }
+pub(super) fn enable(context: &CommandContext) -> &'static str {
+    if has_systemd(context) { "systemctl enable --now spoke" } else { SERVE }
 }
 
 /// Whether systemd is the service manager of this host (sd_booted(3)).
-pub(super) fn has_systemd(host_context: &HostContext) -> bool {
-    host_context.root.join("run/systemd/system").exists()
+pub(super) fn has_systemd(context: &CommandContext) -> bool {
+    context.root.join("run/systemd/system").exists()
 }
 
 /// What is said of the daemon beside what a command lists, where it is expected and does not run.
-pub(super) fn note(command: &Command, host_context: &HostContext) -> Option<String> {
-    let is_away = || is_served(&host_context.runtime) == Some(false) && is_expected(host_context);
+pub(super) fn note(command: &Command, context: &CommandContext) -> Option<String> {
+    let is_away = || is_served(&context.runtime) == Some(false) && is_expected(context);
     let what = "what is listed may be out of date, and nothing of it is repaired";
-    (lists(command) && is_away()).then(|| format!("{NOT_RUNNING}: {what}; {}", start(host_context)))
+    (lists(command) && is_away()).then(|| format!("{NOT_RUNNING}: {what}; {}", start(context)))
 }
 
 /// Whether a command lists what the daemon keeps up to date, and ends.
@@ -67,9 +67,9 @@ fn lists(command: &Command) -> bool {
 
 /// Whether this host has a daemon: CNI, Podman and commands need none. One that was killed leaves its sockets, a service
 /// manager keeps Docker's, and networks of Docker's are nothing without it.
-fn is_expected(host_context: &HostContext) -> bool {
-    let sockets = [host_context.socket.clone(), web::socket(&host_context.runtime)];
-    let networks = || (host_context.engine)()?.records.networks();
+fn is_expected(context: &CommandContext) -> bool {
+    let sockets = [context.socket.clone(), web::socket(&context.runtime)];
+    let networks = || (context.engine)()?.records.networks();
     sockets.iter().any(|socket| socket.symlink_metadata().is_ok())
         // A book that cannot be read is an error of what lists it.
         || networks().is_ok_and(|all| all.iter().any(|it| it.runtime == Runtime::Docker))
@@ -77,13 +77,11 @@ fn is_expected(host_context: &HostContext) -> bool {
 
 /// Why Docker's calls are not answered, and what mends that. Where the socket is elsewhere, a daemon that Docker manages may
 /// answer.
-pub(super) fn unanswered(host_context: &HostContext) -> Option<(&'static str, &'static str)> {
-    match connect(&host_context.socket).err()? {
-        Errno::CONNREFUSED => Some((NOT_RUNNING, start(host_context))),
-        Errno::AGAIN => Some(("`spoke serve` does not answer", restart(host_context))),
-        _ if is_served(&host_context.runtime) == Some(false) => {
-            Some((NOT_RUNNING, start(host_context)))
-        }
+pub(super) fn unanswered(context: &CommandContext) -> Option<(&'static str, &'static str)> {
+    match connect(&context.socket).err()? {
+        Errno::CONNREFUSED => Some((NOT_RUNNING, start(context))),
+        Errno::AGAIN => Some(("`spoke serve` does not answer", restart(context))),
+        _ if is_served(&context.runtime) == Some(false) => Some((NOT_RUNNING, start(context))),
         _ => None,
     }
 }

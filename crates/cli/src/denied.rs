@@ -12,20 +12,20 @@ use super::table::Table;
 use super::titles::{Titled, Titles, shown, with_name};
 use crate::answer::Answer;
 use crate::args::denied::DeniedArgs;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, line, render};
 
 /// What was refused so far.
 pub(super) fn show(
     wanted: &DeniedArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    refuse_unreadable(&path(&host_context.events))?;
-    let titles = Titles::read(&(host_context.engine)()?)?;
-    let network = known(wanted, host_context)?;
-    let all = all(network.as_ref(), host_context);
-    refuse_unknown(network.as_ref(), &all, host_context)?;
+    refuse_unreadable(&path(&context.events))?;
+    let titles = Titles::read(&(context.engine)()?)?;
+    let network = known(wanted, context)?;
+    let all = all(network.as_ref(), context);
+    refuse_unknown(network.as_ref(), &all, context)?;
     let all: Vec<_> = all.into_iter().map(|one| Titled::denied(one, &titles)).collect();
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let all = &all[first..];
@@ -33,17 +33,17 @@ pub(super) fn show(
 }
 
 /// Everything that is kept of a network, or of all.
-pub(super) fn all(network: Option<&NetworkName>, host_context: &HostContext) -> Vec<Denied> {
-    let mut all: Vec<Denied> = kept(&path(&host_context.events));
+pub(super) fn all(network: Option<&NetworkName>, context: &CommandContext) -> Vec<Denied> {
+    let mut all: Vec<Denied> = kept(&path(&context.events));
     all.retain(|one| is_of(one, network));
-    learned::name_denied(&mut all, host_context);
+    learned::name_denied(&mut all, context);
     all
 }
 
 /// The network by the name that the log has: Docker calls it by another one.
-fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<NetworkName>> {
+fn known(wanted: &DeniedArgs, context: &CommandContext) -> Result<Option<NetworkName>> {
     let Some(name) = &wanted.network else { return Ok(None) };
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     engine.records.meant(name).map(Some)
 }
 
@@ -71,10 +71,10 @@ impl Titled<Denied> {
 fn refuse_unknown(
     network: Option<&NetworkName>,
     logged: &[Denied],
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<()> {
     match network.filter(|_| logged.is_empty()) {
-        Some(name) => (host_context.engine)()?.records.network(name).map(drop),
+        Some(name) => (context.engine)()?.records.network(name).map(drop),
         None => Ok(()),
     }
 }
@@ -87,24 +87,24 @@ fn is_of(denied: &Denied, network: Option<&NetworkName>) -> bool {
 pub(super) fn follow(
     wanted: &DeniedArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
-    let path = path(&host_context.events);
+    let path = path(&context.events);
     refuse_unreadable(&path)?;
     // First: what is refused while the book is read, which may take a second, is none of the past.
     let watch = watch(&path)?;
     let mut tail = Tail::open(&path).ok();
     let mut news: Vec<Denied> = tail.as_mut().map(Tail::rest).unwrap_or_default();
-    let network = known(wanted, host_context)?;
+    let network = known(wanted, context)?;
     news.retain(|one| is_of(one, network.as_ref()));
-    refuse_unknown(network.as_ref(), &news, host_context)?;
+    refuse_unknown(network.as_ref(), &news, context)?;
     let first = news.len().saturating_sub(wanted.last.unwrap_or(0));
     news.drain(..first);
     loop {
         news.retain(|one| is_of(one, network.as_ref()));
-        learned::name_denied(&mut news, host_context);
-        let titles = if news.is_empty() { Titles::default() } else { titles(host_context) };
+        learned::name_denied(&mut news, context);
+        let titles = if news.is_empty() { Titles::default() } else { titles(context) };
         for one in news {
             if !write(output, &Titled::denied(one, &titles), out)? {
                 // A reader that has seen enough is no failure.

@@ -8,7 +8,7 @@ use model::{Error, Result};
 use super::args::DhcpCommand;
 use super::units::Set;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 
 const SOCKET: &str = include_str!("../../../packaging/systemd/spoke-dhcp.socket");
@@ -20,7 +20,7 @@ const OTHER: &str = "spoke.service";
 pub(super) fn run(
     command: &DhcpCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     let socket = Path::new(AT);
     let set = Set {
@@ -28,7 +28,7 @@ pub(super) fn run(
         templates: &[("spoke-dhcp.socket", SOCKET), ("spoke-dhcp.service", SERVICE)],
         socket,
         passed_to: None,
-        otherwise: format!("start `{} dhcp daemon`", host_context.executable.display()),
+        otherwise: format!("start `{} dhcp daemon`", context.executable.display()),
     };
     match command {
         DhcpCommand::Install { units, no_enable } => {
@@ -36,13 +36,13 @@ pub(super) fn run(
                 let what = format!("`spoke serve` runs here as {OTHER}, and keeps DHCP leases too");
                 return Err(Error::conflict(what));
             }
-            set.install(&units.unit_dir, !no_enable, host_context)
+            set.install(&units.unit_dir, !no_enable, context)
         }
-        DhcpCommand::Uninstall { units } => set.uninstall(&units.unit_dir, host_context),
+        DhcpCommand::Uninstall { units } => set.uninstall(&units.unit_dir, context),
         DhcpCommand::Status { units } => {
             let asked = Daemon::at(socket).status();
             let answer = asked.map(|()| "answers".to_owned()).map_err(|error| error.to_string());
-            set.status(&units.unit_dir, host_context, output, answer)
+            set.status(&units.unit_dir, context, output, answer)
         }
     }
 }

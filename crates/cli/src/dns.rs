@@ -13,7 +13,7 @@ use super::table::Table;
 use super::titles::{self, Titles};
 use crate::answer::Answer;
 use crate::args::dns::{DnsCommand, DnsQueryArgs};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, Shown, list};
 
 /// A container on a network, as it is found.
@@ -34,18 +34,18 @@ struct NameView {
 pub(super) fn run(
     command: &DnsCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let records = &engine.records;
     let mut table = table(&records.networks()?, &records.aliases()?, &records.attachments()?);
     let mut notes = Vec::new();
-    match elsewhere(host_context) {
+    match elsewhere(context) {
         Ok(names) => table.put_elsewhere(&names),
         Err(error) => notes.push(format!("names of other hosts are not shown: {error}")),
     }
     let (rows, listing) = match command {
-        DnsCommand::Host => return host::run(output, &table.places(), host_context),
+        DnsCommand::Host => return host::run(output, &table.places(), context),
         DnsCommand::Ls(wanted) => {
             let mut entries = table.entries();
             let network = wanted.network.as_ref().map(|it| engine.records.meant(it)).transpose()?;
@@ -53,7 +53,7 @@ pub(super) fn run(
             (entries, &wanted.listing)
         }
         DnsCommand::Query(wanted) => {
-            let asker = |called: &String| asker(&table, called, (&engine, host_context));
+            let asker = |called: &String| asker(&table, called, (&engine, context));
             let asker = wanted.asker.as_ref().map(asker).transpose()?;
             (found(&table, asker, wanted)?, &wanted.listing)
         }
@@ -70,19 +70,19 @@ pub(super) fn run(
 }
 
 /// What containers of other hosts are called, as the daemon has heard it; none where this host is in no cluster.
-pub(super) fn elsewhere(host_context: &HostContext) -> Result<Vec<NamedElsewhere>> {
-    if !is_in_cluster(host_context) {
+pub(super) fn elsewhere(context: &CommandContext) -> Result<Vec<NamedElsewhere>> {
+    if !is_in_cluster(context) {
         return Ok(Vec::new());
     }
-    match hosts::ask(&host_context.runtime, &Ask::Names)? {
+    match hosts::ask(&context.runtime, &Ask::Names)? {
         Reply::Names(names) => Ok(names),
         _ => Err(Error::bug("unexpected answer of the daemon to a request for names")),
     }
 }
 
 /// Whether this host is one of many.
-pub(super) fn is_in_cluster(host_context: &HostContext) -> bool {
-    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+pub(super) fn is_in_cluster(context: &CommandContext) -> bool {
+    let mut places = context.store.iter().map(|state| hosts::place(state));
     places.any(|place| hosts::is_member(&place))
 }
 
@@ -109,9 +109,9 @@ pub(super) fn table(
 fn asker<'a>(
     table: &'a Names,
     called: &str,
-    (engine, host_context): (&Engine<'_>, &HostContext),
+    (engine, context): (&Engine<'_>, &CommandContext),
 ) -> Result<Asker<'a>> {
-    let attached = match attachments(engine, &Called::of(called), None, host_context) {
+    let attached = match attachments(engine, &Called::of(called), None, context) {
         Err(error) if error.kind() == Kind::NotFound => {
             return table.asker_named(called).ok_or(error);
         }

@@ -10,7 +10,7 @@ use model::Result;
 use super::args::DockerCommand;
 use super::units::Set;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 
 const SOCKET: &str = include_str!("../../../packaging/systemd/spoke.socket");
@@ -19,29 +19,25 @@ const SERVICE: &str = include_str!("../../../packaging/systemd/spoke.service");
 pub(super) fn run(
     command: &DockerCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let set = set(host_context);
+    let set = set(context);
     match command {
-        DockerCommand::Install(how) => {
-            set.install(&how.units.unit_dir, !how.no_enable, host_context)
-        }
-        DockerCommand::Uninstall { units } => set.uninstall(&units.unit_dir, host_context),
+        DockerCommand::Install(how) => set.install(&how.units.unit_dir, !how.no_enable, context),
+        DockerCommand::Uninstall { units } => set.uninstall(&units.unit_dir, context),
         DockerCommand::Status { units } => {
-            let answer =
-                probe::ask(&host_context.socket).map(|drivers| format!("answers as {drivers}"));
-            let answer = answer.map_err(|why| beside(why, host_context));
-            set.status(&units.unit_dir, host_context, output, answer)
+            let answer = probe::ask(&context.socket).map(|drivers| format!("answers as {drivers}"));
+            let answer = answer.map_err(|why| beside(why, context));
+            set.status(&units.unit_dir, context, output, answer)
         }
-        DockerCommand::Image(wanted) => image::write(wanted, output, host_context),
-        DockerCommand::Plugin { directory } => plugin::write(directory, host_context),
+        DockerCommand::Image(wanted) => image::write(wanted, output, context),
+        DockerCommand::Plugin { directory } => plugin::write(directory, context),
     }
 }
 
 /// A daemon that Docker manages, as a plugin, has its socket elsewhere.
-fn beside(why: String, host_context: &HostContext) -> String {
-    let is_elsewhere =
-        !host_context.socket.exists() && is_served(&host_context.runtime) == Some(true);
+fn beside(why: String, context: &CommandContext) -> String {
+    let is_elsewhere = !context.socket.exists() && is_served(&context.runtime) == Some(true);
     match is_elsewhere {
         true => "is not there, and a daemon serves the book: the managed plugin, as `docker plugin ls` shows, or one with \
                  another socket"
@@ -50,16 +46,16 @@ fn beside(why: String, host_context: &HostContext) -> String {
     }
 }
 
-pub(super) fn set<'a>(host_context: &'a HostContext) -> Set<'a> {
+pub(super) fn set<'a>(context: &'a CommandContext) -> Set<'a> {
     Set {
         command: "docker",
         templates: &[("spoke.socket", SOCKET), ("spoke.service", SERVICE)],
-        socket: &host_context.socket,
+        socket: &context.socket,
         passed_to: None,
         otherwise: format!(
             "start `{} serve` before dockerd, and again whenever it ends (with \
              systemd-socket-activate no call is lost meanwhile)",
-            host_context.executable.display()
+            context.executable.display()
         ),
     }
 }

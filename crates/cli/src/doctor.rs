@@ -28,79 +28,75 @@ use super::titles::Titles;
 use super::view::FindingView;
 use super::{events, findings, install, stock};
 use crate::answer::{Answer, FOUND};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 use traffic::Overlap;
 
 /// The usual directories of plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
 
-pub(super) fn run(output: Output, host_context: &HostContext) -> Result<Answer> {
-    let checks = checks(host_context);
+pub(super) fn run(output: Output, context: &CommandContext) -> Result<Answer> {
+    let checks = checks(context);
     let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
     Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })
 }
 
 /// The results, as the page shows them.
-pub(super) fn shown(host_context: &HostContext) -> Vec<page::shown::Check> {
+pub(super) fn shown(context: &CommandContext) -> Vec<page::shown::Check> {
     let shown = |check: Check| page::shown::Check {
         status: check.status.word().to_owned(),
         what: check.what,
         fix: check.fix,
     };
-    checks(host_context).into_iter().map(shown).collect()
+    checks(context).into_iter().map(shown).collect()
 }
 
-fn checks(host_context: &HostContext) -> Vec<Check> {
-    let mut checks = kernel::checks(&host_context.root);
-    checks.extend(host::stores(host_context));
-    let (networks, attachments) = book(host_context, &mut checks).unwrap_or_default();
-    let networks = titles(host_context).entitled(networks);
-    checks.extend(daemon::check(host_context, &networks));
-    checks.extend(removed::checks(host_context, &networks));
-    checks.extend(lost_networks::check(host_context, &networks));
-    checks.extend(super::via::checks(&networks, &attachments, start(host_context)));
-    checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
-    checks.extend(ports::checks(host_context, &attachments));
-    match (host_context.facts)() {
+fn checks(context: &CommandContext) -> Vec<Check> {
+    let mut checks = kernel::checks(&context.root);
+    checks.extend(host::stores(context));
+    let (networks, attachments) = book(context, &mut checks).unwrap_or_default();
+    let networks = titles(context).entitled(networks);
+    checks.extend(daemon::check(context, &networks));
+    checks.extend(removed::checks(context, &networks));
+    checks.extend(lost_networks::check(context, &networks));
+    checks.extend(super::via::checks(&networks, &attachments, start(context)));
+    checks.extend(traffic::forwarding(&context.root, &networks, &attachments));
+    checks.extend(ports::checks(context, &attachments));
+    match (context.facts)() {
         Ok(facts) => {
-            checks.extend(filter::checks(
-                facts.tables.as_ref(),
-                &attachments,
-                enable(host_context),
-            ));
-            checks.extend(on_the_wire(host_context, &networks, &facts));
+            checks.extend(filter::checks(facts.tables.as_ref(), &attachments, enable(context)));
+            checks.extend(on_the_wire(context, &networks, &facts));
         }
         Err(error) => checks.push(
             Check::fail(format!("the kernel does not describe this host: {error}"), "")
                 .without_fix(),
         ),
     }
-    checks.extend(super::firewall::lost(host_context).map(|(what, fix)| Check::warn(what, fix)));
-    checks.extend(plugins::checks(host_context, &networks));
+    checks.extend(super::firewall::lost(context).map(|(what, fix)| Check::warn(what, fix)));
+    checks.extend(plugins::checks(context, &networks));
     checks.extend(switch::checks(&networks, &attachments));
-    checks.extend(cluster::checks(host_context));
-    checks.extend(names(host_context));
-    checks.extend(kurma::checks(host_context));
-    checks.extend(plugins(host_context));
-    checks.extend(lost_ports(host_context));
-    checks.extend(used_up(host_context, &attachments));
-    checks.extend(stock(host_context));
-    checks.extend(events::contested(host_context).map(|what| {
+    checks.extend(cluster::checks(context));
+    checks.extend(names(context));
+    checks.extend(kurma::checks(context));
+    checks.extend(plugins(context));
+    checks.extend(lost_ports(context));
+    checks.extend(used_up(context, &attachments));
+    checks.extend(stock(context));
+    checks.extend(events::contested(context).map(|what| {
         Check::warn(what, "find what else changes the packet filter of this host, and stop it")
     }));
     checks
 }
 
 /// What networks are called; their names in the book where that cannot be read, which is reported elsewhere.
-fn titles(host_context: &HostContext) -> Titles {
-    let read = || Titles::read(&(host_context.engine)()?);
+fn titles(context: &CommandContext) -> Titles {
+    let read = || Titles::read(&(context.engine)()?);
     read().unwrap_or_default()
 }
 
 /// What this host resolves names of networks with, where its operator wants that.
-fn names(host_context: &HostContext) -> Option<Check> {
-    if !host_context.names_host {
+fn names(context: &CommandContext) -> Option<Check> {
+    if !context.names_host {
         return None;
     }
     Some(match linux::resolved::Resolved::connect() {
@@ -116,12 +112,12 @@ fn names(host_context: &HostContext) -> Option<Check> {
     })
 }
 
-fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
+fn on_the_wire(context: &CommandContext, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let bridges = traffic::bridges(networks, facts);
-    let mut checks = vec![traffic::policy(&facts.forward, &bridges, restart(host_context))];
-    checks.extend(traffic::exposed(facts.exposed.as_deref(), enable(host_context)));
-    checks.extend(traffic::bridge_filter(host_context, &facts.forward, &bridges));
-    checks.extend(traffic::subnets(host_context, networks, facts));
+    let mut checks = vec![traffic::policy(&facts.forward, &bridges, restart(context))];
+    checks.extend(traffic::exposed(facts.exposed.as_deref(), enable(context)));
+    checks.extend(traffic::bridge_filter(context, &facts.forward, &bridges));
+    checks.extend(traffic::subnets(context, networks, facts));
     checks.extend(source::checks(networks, facts));
     checks.extend(traffic::mtu(networks, facts));
     checks
@@ -129,7 +125,7 @@ fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFac
 
 /// Subnets of this host that one of these networks and another one use, a sentence each with what repairs it.
 pub(super) fn clashes(
-    host_context: &HostContext,
+    context: &CommandContext,
     networks: &[Network],
     facts: &HostFacts,
 ) -> BTreeSet<Clash> {
@@ -144,12 +140,12 @@ pub(super) fn clashes(
         };
         Clash { sentence, networks: ours.into_iter().filter_map(in_book).collect() }
     };
-    traffic::overlaps(host_context, networks, facts).into_iter().map(clash).collect()
+    traffic::overlaps(context, networks, facts).into_iter().map(clash).collect()
 }
 
 /// Ports that were deleted in Neutron although containers have them.
-fn lost_ports(host_context: &HostContext) -> Vec<Check> {
-    let lost = match (host_context.neutron)() {
+fn lost_ports(context: &CommandContext) -> Vec<Check> {
+    let lost = match (context.neutron)() {
         Ok(Some(neutron)) => neutron.lost_ports().unwrap_or_default(),
         // Without access to the cloud no lost port is known.
         Ok(None) | Err(_) => Vec::new(),
@@ -162,13 +158,13 @@ fn lost_ports(host_context: &HostContext) -> Vec<Check> {
 }
 
 /// Containers whose packets are dropped until their period ends. What cannot be read is reported elsewhere.
-fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check> {
-    let Ok(engine) = (host_context.engine)() else { return Vec::new() };
+fn used_up(context: &CommandContext, attachments: &[Attachment]) -> Vec<Check> {
+    let Ok(engine) = (context.engine)() else { return Vec::new() };
     let is_over = |record: &&Attachment| {
         let used = engine.links.used_of(record).ok().flatten();
         record.quota().zip(used).is_some_and(|(quota, used)| used >= quota.bytes)
     };
-    let titles = titles(host_context);
+    let titles = titles(context);
     let check = |record: &Attachment| {
         let (name, network) = (record.container_name(), titles.shown(record));
         let what = format!("{name} on {network} has used up its quota: its packets are dropped");
@@ -179,9 +175,9 @@ fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check>
 }
 
 /// Ports of Neutron's that are made ahead of need.
-fn stock(host_context: &HostContext) -> Vec<Check> {
-    let orphans = || host_context.store.first().map_or(0, |runtime| stock::orphaned(runtime));
-    let Ok(Some(neutron)) = (host_context.neutron)() else {
+fn stock(context: &CommandContext) -> Vec<Check> {
+    let orphans = || context.store.first().map_or(0, |runtime| stock::orphaned(runtime));
+    let Ok(Some(neutron)) = (context.neutron)() else {
         return match orphans() {
             0 => Vec::new(),
             count => vec![Check::warn(
@@ -202,12 +198,12 @@ fn stock(host_context: &HostContext) -> Vec<Check> {
 
 /// Networks and attachments; what the store has left over is noted.
 fn book(
-    host_context: &HostContext,
+    context: &CommandContext,
     checks: &mut Vec<Check>,
 ) -> Option<(Vec<Network>, Vec<Attachment>)> {
     let read = || {
-        let engine = (host_context.engine)()?;
-        let found = findings::leftovers(&engine, Mode::DryRun, host_context);
+        let engine = (context.engine)()?;
+        let found = findings::leftovers(&engine, Mode::DryRun, context);
         match found.failures.into_iter().next() {
             Some(error) => Err(error),
             None => Ok((found.findings, found.networks, engine.records.attachments()?)),
@@ -259,15 +255,15 @@ fn leaks(findings: &[FindingView]) -> Vec<Check> {
     checks
 }
 
-fn plugins(host_context: &HostContext) -> Vec<Check> {
+fn plugins(context: &CommandContext) -> Vec<Check> {
     PLUGINS
         .iter()
-        .filter_map(|directory| plugins_in(&host_context.root.join(directory), host_context))
+        .filter_map(|directory| plugins_in(&context.root.join(directory), context))
         .collect()
 }
 
-fn plugins_in(directory: &Path, host_context: &HostContext) -> Option<Check> {
-    let states = install::states(directory, &host_context.executable).ok()?;
+fn plugins_in(directory: &Path, context: &CommandContext) -> Option<Check> {
+    let states = install::states(directory, &context.executable).ok()?;
     let names = |wanted: &str| -> Vec<&str> {
         states.iter().filter(|plugin| plugin.state == wanted).map(|plugin| plugin.name).collect()
     };

@@ -23,7 +23,7 @@ use super::args::{CreateArgs, Driver};
 use super::claims;
 use super::claims::{claims, routed};
 use super::titles::Titles;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 pub(super) use remote::plugins as plugins_of;
 
@@ -31,7 +31,7 @@ pub(super) use remote::plugins as plugins_of;
 /// that are passed over.
 pub(super) fn network(
     wanted: &CreateArgs,
-    host_context: &HostContext,
+    context: &CommandContext,
     known: &[Network],
     facts: &HostFacts,
     passed_over: usize,
@@ -49,21 +49,21 @@ pub(super) fn network(
     let spec = wanted.spec()?;
     let occupied = || {
         let taken = match wanted.address_space() {
-            Some(space) => tenant::taken(host_context, space)?,
-            None => taken(host_context, known, facts)?,
+            Some(space) => tenant::taken(context, space)?,
+            None => taken(context, known, facts)?,
         };
         Ok(Occupancy { passed_over, ..taken })
     };
-    if let Some(network) = ovs::network(wanted, &spec, host_context, &occupied)? {
+    if let Some(network) = ovs::network(wanted, &spec, context, &occupied)? {
         return Ok(network);
     }
-    if let Some(network) = neutron::network(wanted, &spec, host_context)? {
+    if let Some(network) = neutron::network(wanted, &spec, context)? {
         return Ok(network);
     }
-    if let Some(network) = plugins::network(wanted, &spec, host_context)? {
+    if let Some(network) = plugins::network(wanted, &spec, context)? {
         return Ok(network);
     }
-    if let Some(network) = remote::network(wanted, &spec, host_context, known, &occupied)? {
+    if let Some(network) = remote::network(wanted, &spec, context, known, &occupied)? {
         return Ok(network);
     }
     let taken = occupied()?;
@@ -81,16 +81,16 @@ pub(super) fn network(
         None if wanted.lan.dhcp => spec.dhcp(),
         None => Ipam::Book { pools },
     };
-    let frame = Frame { routes: routes(wanted, &subnets), ..frame(wanted, host_context, ipam) };
-    Ok(spec.network(frame, spec.wiring(kind, host_context.backend)))
+    let frame = Frame { routes: routes(wanted, &subnets), ..frame(wanted, context, ipam) };
+    Ok(spec.network(frame, spec.wiring(kind, context.backend)))
 }
 
 /// The properties of every network of the command line.
-fn frame(wanted: &CreateArgs, host_context: &HostContext, ipam: Ipam) -> Frame {
+fn frame(wanted: &CreateArgs, context: &CommandContext, ipam: Ipam) -> Frame {
     Frame {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
-        since: host_context.now,
+        since: context.now,
         ipam,
         routes: Vec::new(),
     }
@@ -144,12 +144,12 @@ fn refuse_taken(name: &IfName, known: &[Network], facts: &HostFacts) -> Result<(
 }
 
 /// The subnets in use. A subnet that would hide a route of this host is not proposed.
-fn taken(host_context: &HostContext, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
+fn taken(context: &CommandContext, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
     let occupied = |claim: claims::Claimed| Occupied { net: claim.subnet, by: claim.holder() };
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let mut taken = engine.subnets.occupancy()?;
     let known = Titles::read(&engine)?.entitled(known.to_vec());
-    let of_networks = claims(host_context, &known, facts).into_iter().map(occupied);
+    let of_networks = claims(context, &known, facts).into_iter().map(occupied);
     taken.refused = of_networks.chain(taken.refused).collect();
     taken.avoided.extend(routed(facts).map(|route| route.dst));
     Ok(taken)

@@ -24,7 +24,7 @@ use super::table::Table;
 use super::titles::Titles;
 use crate::answer::Answer;
 use crate::args::egress::{EgressCommand, LearnArgs, SuggestArgs};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names, render};
 
 const ONE_OF_BOTH: &str = "give a network, or --container";
@@ -66,36 +66,36 @@ pub(super) fn rules(wiring: &Wiring) -> Option<Vec<String>> {
 pub(super) fn run(
     command: &EgressCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
-        EgressCommand::Show(which) => show(&which.network, output, host_context),
-        EgressCommand::Test(wanted) => judged::test(wanted, output, host_context),
+        EgressCommand::Show(which) => show(&which.network, output, context),
+        EgressCommand::Test(wanted) => judged::test(wanted, output, context),
         EgressCommand::Set(wanted) => match wanted.wanted()? {
             own::RulesChange::Network(network, rules) => {
-                super::host::refuse_shared_rules(&network, host_context)?;
-                change(&network, output, host_context, &move |fence| {
+                super::host::refuse_shared_rules(&network, context)?;
+                change(&network, output, context, &move |fence| {
                     fence.rules.clone_from(&rules.rules);
                 })
             }
             own::RulesChange::Container(container, network, rules) => {
-                own::set((container, network, rules), output, host_context)
+                own::set((container, network, rules), output, context)
             }
         },
-        EgressCommand::Learn(wanted) => learn(wanted, output, host_context),
-        EgressCommand::Suggest(wanted) => suggest(wanted, output, host_context),
+        EgressCommand::Learn(wanted) => learn(wanted, output, context),
+        EgressCommand::Suggest(wanted) => suggest(wanted, output, context),
     }
 }
 
-fn learn(wanted: &LearnArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn learn(wanted: &LearnArgs, output: Output, context: &CommandContext) -> Result<Answer> {
     let until = wanted.period.filter(|_| !wanted.stop);
     let now = time::moment()?;
     let until = until.map(|period| now.plus(period));
     match (&wanted.container, &wanted.network) {
         (Some(container), network) => {
-            own::learn((container, network.as_ref(), until), output, host_context)
+            own::learn((container, network.as_ref(), until), output, context)
         }
-        (None, Some(network)) => change(network, output, host_context, &move |fence| {
+        (None, Some(network)) => change(network, output, context, &move |fence| {
             fence.learning.clone_from(&until);
         }),
         (None, None) => Err(Error::invalid(ONE_OF_BOTH)),
@@ -115,10 +115,10 @@ fn unfenced(network: &str) -> Error {
 fn change(
     name: &NetworkName,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     change: &dyn Fn(&mut Fence),
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let network = engine.networks.change_fence(name, change)?;
     let fenced = fenced(&engine, &network)?;
     let mut socket = Socket::netfilter()?;
@@ -135,10 +135,10 @@ fn change(
     Ok(Answer::text(names(output, &[called])?))
 }
 
-fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn show(name: &NetworkName, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let network = engine.records.network(name)?;
-    let containers = own::views(&engine, &network.name, host_context)?;
+    let containers = own::views(&engine, &network.name, context)?;
     // Without rules of its own it may have a container with some.
     let fence = match fenced(&engine, &network) {
         Ok(fenced) => Some(fenced.fence),
@@ -147,7 +147,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
     };
     let fence_of = fence.clone().unwrap_or_default();
     let remaining = fence_of.remaining(&time::moment()?).as_secs();
-    let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
+    let learning = (remaining > 0).then_some(Timestamp(context.now.0 + remaining));
     let view = FenceView {
         network: network.called().to_string(),
         title: Titles::read(&engine)?.title(network.name.as_str(), None),
@@ -249,18 +249,18 @@ fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
         }
 }
 
-fn suggest(wanted: &SuggestArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn suggest(wanted: &SuggestArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let (fence, denied) = match (&wanted.container, &wanted.network) {
         (Some(container), network) => {
-            let one = own::learner(&engine, container, network.as_ref(), host_context)?;
-            let mut denied = denied::all(Some(&one.id.network), host_context);
+            let one = own::learner(&engine, container, network.as_ref(), context)?;
+            let mut denied = denied::all(Some(&one.id.network), context);
             denied.retain(|it| it.by_own_rules && own::is_of(&one, it));
             (one.wiring.own_fence.unwrap_or_default(), denied)
         }
         (None, Some(network)) => {
             let network = engine.records.network(network)?;
-            let mut denied = denied::all(Some(&network.name), host_context);
+            let mut denied = denied::all(Some(&network.name), context);
             denied.retain(|one| !one.by_own_rules);
             (fenced(&engine, &network)?.fence, denied)
         }

@@ -17,7 +17,7 @@ use super::table::Table;
 use super::titles::{self, Named, Titles};
 use super::view::AttachmentView;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, Shown, json, list, names, render};
 
 /// Several endpoints are joined at once, and each wants the lowest name that is free.
@@ -26,20 +26,20 @@ const RACES: usize = 32;
 pub(super) fn run(
     command: &EndpointCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
-        EndpointCommand::Ls(wanted) => ls(wanted, output, host_context),
-        EndpointCommand::Inspect(wanted) => inspect(wanted, output, host_context),
-        EndpointCommand::Create(wanted) => create(wanted, output, host_context),
-        EndpointCommand::Join(wanted) => join(wanted, output, host_context),
-        EndpointCommand::Leave(wanted) => leave(wanted, output, host_context),
-        EndpointCommand::Rm(wanted) => rm(wanted, output, host_context),
+        EndpointCommand::Ls(wanted) => ls(wanted, output, context),
+        EndpointCommand::Inspect(wanted) => inspect(wanted, output, context),
+        EndpointCommand::Create(wanted) => create(wanted, output, context),
+        EndpointCommand::Join(wanted) => join(wanted, output, context),
+        EndpointCommand::Leave(wanted) => leave(wanted, output, context),
+        EndpointCommand::Rm(wanted) => rm(wanted, output, context),
     }
 }
 
-fn ls(wanted: &EndpointLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn ls(wanted: &EndpointLsArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let network = match &wanted.network {
         Some(name) => Some(engine.records.network(name)?.name),
         None => None,
@@ -91,8 +91,8 @@ fn table(rows: &[AttachmentView], no_trunc: bool) -> Table {
     table
 }
 
-fn inspect(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn inspect(wanted: &NamedArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let id = find(&engine, wanted)?;
     let mut records = engine.records.attachments()?;
     records.retain(|record| record.id == id && record.layer == Layer::Link);
@@ -106,12 +106,8 @@ fn inspect(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Re
     Ok(Answer::text(text))
 }
 
-fn create(
-    wanted: &EndpointCreateArgs,
-    output: Output,
-    host_context: &HostContext,
-) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn create(wanted: &EndpointCreateArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let network =
         Network { runtime: Runtime::Spoke, ..engine.networks.joined(&wanted.named.network)? };
     let name = &wanted.named.name;
@@ -131,7 +127,7 @@ fn create(
         dns: model::Dns::default(),
         owner: None,
         sandbox: None,
-        wiring: connect::wiring(&wanted.made, &network, host_context.backend)?,
+        wiring: connect::wiring(&wanted.made, &network, context.backend)?,
         ipam: network.ipam.clone(),
         wanted: connect::addresses(&wanted.made),
         addresses: Vec::new(),
@@ -149,16 +145,16 @@ fn is_finished(engine: &Engine<'_>, id: &AttachmentId) -> bool {
     record.is_none_or(|record| matches!(record.phase, Phase::Reserved | Phase::Attached(_)))
 }
 
-fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn join(wanted: &EndpointJoinArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let id = find(&engine, &wanted.named)?;
-    let (path, called) = connect::find(&wanted.sandbox, &host_context.root);
+    let (path, called) = connect::find(&wanted.sandbox, &context.root);
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
     guest::refuse_guest(&engine, &id.network, &container)?;
     let there = engine.records.attachment(&id)?;
     let network = engine.records.network_of(&id.network)?;
     if let Some(given) = there.as_ref().filter(|there| there.dns != network.dns) {
-        naming::refuse_nameless(&given.dns, &wanted.sandbox, &path, &host_context.root)?;
+        naming::refuse_nameless(&given.dns, &wanted.sandbox, &path, &context.root)?;
     }
     let known = engine.records.connected(&container)?;
     let mut tries = 0;
@@ -191,28 +187,28 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
             }
             Err(error) => return Err(error),
             Ok(joined) => {
-                connect::inspect_sandbox(&engine, &container, host_context);
+                connect::inspect_sandbox(&engine, &container, context);
                 let moved =
                     Moved { container: &container, path: Some(&path), network: &id.network };
-                let notes = naming::name(&engine, &moved, &host_context.root);
+                let notes = naming::name(&engine, &moved, &context.root);
                 return Ok(Answer { notes, ..connect::shown(&joined, output)? });
             }
         }
     }
 }
 
-fn leave(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn leave(wanted: &NamedArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let id = find(&engine, wanted)?;
     let was = engine.records.attachment(&id)?;
     let left_sandbox = engine.networks.leave_endpoint(&id);
-    let notes = parted(&engine, &id, was.as_ref(), host_context);
+    let notes = parted(&engine, &id, was.as_ref(), context);
     left_sandbox?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
 }
 
-fn rm(wanted: &EndpointRmArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn rm(wanted: &EndpointRmArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let id = match find(&engine, &wanted.named) {
         Err(error) if wanted.force && error.kind() == Kind::NotFound => {
             return Ok(Answer::text(names(output, &[])?));
@@ -221,7 +217,7 @@ fn rm(wanted: &EndpointRmArgs, output: Output, host_context: &HostContext) -> Re
     };
     let was = engine.records.attachment(&id)?;
     let removed = engine.networks.remove_endpoint(&id, wanted.force);
-    let notes = parted(&engine, &id, was.as_ref(), host_context);
+    let notes = parted(&engine, &id, was.as_ref(), context);
     removed?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
 }
@@ -231,11 +227,11 @@ fn parted(
     engine: &Engine<'_>,
     id: &AttachmentId,
     was: Option<&Attachment>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Vec<String> {
     let container = was.map_or(&id.container, Attachment::sandbox_name);
     let path = connect::path_of(was.as_slice());
-    naming::name(engine, &Moved { container, path, network: &id.network }, &host_context.root)
+    naming::name(engine, &Moved { container, path, network: &id.network }, &context.root)
 }
 
 fn find(engine: &Engine<'_>, wanted: &NamedArgs) -> Result<AttachmentId> {

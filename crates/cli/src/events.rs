@@ -16,7 +16,7 @@ use super::args::EventsArgs;
 use super::table::Table;
 use super::titles::{Titled, Titles};
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, line, render};
 
 pub(super) mod learned;
@@ -28,13 +28,13 @@ const LONGEST: u64 = 1 << 20;
 pub(super) fn show(
     wanted: &EventsArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    refuse_unreadable(&host_context.events)?;
-    let mut events = reported(&host_context.events);
-    learned::name_events(&mut events, host_context);
+    refuse_unreadable(&context.events)?;
+    let mut events = reported(&context.events);
+    learned::name_events(&mut events, context);
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
-    let titles = titles(host_context);
+    let titles = titles(context);
     let shown = events[first..].iter();
     let scripts: Vec<_> =
         shown.map(|event| Titled { of: event, title: titles.event(event) }).collect();
@@ -52,8 +52,8 @@ pub(super) fn refuse_unreadable(path: &Path) -> Result<()> {
 }
 
 /// What networks are called; without the book, what was written is shown as it is.
-pub(super) fn titles(host_context: &HostContext) -> Titles {
-    (host_context.engine)().and_then(|engine| Titles::read(&engine)).unwrap_or_default()
+pub(super) fn titles(context: &CommandContext) -> Titles {
+    (context.engine)().and_then(|engine| Titles::read(&engine)).unwrap_or_default()
 }
 
 /// The events so far, the oldest first.
@@ -69,11 +69,11 @@ pub(super) fn kept<T: DeserializeOwned>(path: &Path) -> Vec<T> {
 }
 
 /// The parts that the present daemon reports as removed again and again.
-pub(super) fn contested(host_context: &HostContext) -> Option<String> {
+pub(super) fn contested(context: &CommandContext) -> Option<String> {
     let settles = |event: &Event| {
         matches!(event.event, What::Contested | What::ContestOver | What::Started | What::Stopped)
     };
-    let last = reported(&host_context.events).into_iter().rfind(settles)?;
+    let last = reported(&context.events).into_iter().rfind(settles)?;
     (last.event == What::Contested).then_some(last.message)
 }
 
@@ -81,26 +81,26 @@ pub(super) fn contested(host_context: &HostContext) -> Option<String> {
 pub(super) fn follow(
     wanted: &EventsArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
-    refuse_unreadable(&host_context.events)?;
-    let watch = watch(&host_context.events)?;
-    let mut tail = Tail::open(&host_context.events).ok();
+    refuse_unreadable(&context.events)?;
+    let watch = watch(&context.events)?;
+    let mut tail = Tail::open(&context.events).ok();
     let mut reported: Vec<Event> = tail.as_mut().map(Tail::rest).unwrap_or_default();
-    learned::name_events(&mut reported, host_context);
+    learned::name_events(&mut reported, context);
     let first = reported.len().saturating_sub(wanted.last.unwrap_or(0));
     let mut news: Vec<Event> = reported[first..].to_vec();
     loop {
         // A network may have been made, or named, since the last look.
-        let titles = if news.is_empty() { Titles::default() } else { titles(host_context) };
+        let titles = if news.is_empty() { Titles::default() } else { titles(context) };
         for event in &news {
             if !write(output, (event, &titles), out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());
             }
         }
-        news = changed(&watch, &host_context.events, &mut tail)?;
+        news = changed(&watch, &context.events, &mut tail)?;
     }
 }
 

@@ -20,7 +20,7 @@ use super::mapped::Mapped;
 use super::titles::Titles;
 use crate::answer::{Answer, FOUND};
 use crate::args::explain::{ExplainArgs, Port};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 use ends::{HostRecords, ResolvedEnd};
 
@@ -33,9 +33,9 @@ const UNJUDGED: u8 = 5;
 pub(super) fn run(
     wanted: &ExplainArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let (view, notes) = explained(wanted, host_context)?;
+    let (view, notes) = explained(wanted, context)?;
     let code = match view.report.verdict {
         Verdict::Reaches => 0,
         Verdict::Fails => FOUND,
@@ -49,28 +49,25 @@ pub(super) fn run(
 pub(super) fn asked(
     (from, to): (&str, &str),
     port: Option<&str>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<(show::View, Vec<String>)> {
     let port = port.map(str::parse).transpose()?;
     let wanted = ExplainArgs { from: from.to_owned(), to: to.to_owned(), port, probe: false };
-    explained(&wanted, host_context)
+    explained(&wanted, context)
 }
 
 /// What is found, and why something may be missing.
-fn explained(
-    wanted: &ExplainArgs,
-    host_context: &HostContext,
-) -> Result<(show::View, Vec<String>)> {
-    let engine = (host_context.engine)()?;
+fn explained(wanted: &ExplainArgs, context: &CommandContext) -> Result<(show::View, Vec<String>)> {
+    let engine = (context.engine)()?;
     let mut kernel = Netlink::new()?;
     let outlines = engine.records.attachment_outlines()?;
     let aliases = engine.records.aliases()?;
-    let mapped = Mapped::ask(&aliases, host_context);
+    let mapped = Mapped::ask(&aliases, context);
     let titles = Titles::of(&engine.records.networks()?).with(&aliases);
     let book = HostRecords::new((&engine, &outlines), (&aliases, &titles), &mapped);
     let from = match book.sender(&wanted.from, &mut kernel) {
         Err(error) if error.kind() == Kind::NotFound => {
-            let hop = unattached::hop(&wanted.from, host_context).ok_or(error)?;
+            let hop = unattached::hop(&wanted.from, context).ok_or(error)?;
             let report = lost(wanted.from.clone(), &wanted.to, vec![hop]);
             return Ok((show::View::new(report, None), mapped.notes));
         }
@@ -82,7 +79,7 @@ fn explained(
         None => {
             let networks = engine.records.networks()?;
             // Without the daemon those of this host are found all the same.
-            let there = super::dns::elsewhere(host_context).unwrap_or_else(|error| {
+            let there = super::dns::elsewhere(context).unwrap_or_else(|error| {
                 notes.push(format!("names of other hosts are not known: {error}"));
                 Vec::new()
             });
@@ -91,7 +88,7 @@ fn explained(
             match names.find(&wanted.to, &from, &book, &mut kernel) {
                 Ok((found, hops)) if !found.is_lost => (found, hops),
                 Err(error) if error.kind() != Kind::NotFound => return Err(error),
-                other => match unattached::hop(&wanted.to, host_context) {
+                other => match unattached::hop(&wanted.to, context) {
                     Some(hop) => names::Names::lost(hop),
                     None => other?,
                 },
@@ -102,15 +99,12 @@ fn explained(
         None if to.is_lost => lost(from.end.to_string(), &wanted.to, before),
         _ => {
             let trip = trip(&book, (from, to), wanted, &mut kernel)?;
-            let trip = Trip {
-                follows: follows(host_context),
-                elsewhere: elsewhere::of(host_context),
-                ..trip
-            };
+            let trip =
+                Trip { follows: follows(context), elsewhere: elsewhere::of(context), ..trip };
             walk(&mut kernel, &trip, before)
         }
     };
-    report.hops.iter_mut().for_each(|hop| without_systemd(hop, host_context));
+    report.hops.iter_mut().for_each(|hop| without_systemd(hop, context));
     let probed = match wanted.probe {
         true => Some(probe::probe(&book, wanted, &report, &mut kernel)?),
         false => None,
@@ -120,12 +114,12 @@ fn explained(
 }
 
 /// Where no service manager starts the daemon again, the operator does.
-fn without_systemd(hop: &mut Hop, host_context: &HostContext) {
-    if hop.fix.as_deref() != Some(RESTART) || has_systemd(host_context) {
+fn without_systemd(hop: &mut Hop, context: &CommandContext) {
+    if hop.fix.as_deref() != Some(RESTART) || has_systemd(context) {
         return;
     }
     hop.fix = Some("spoke serve".to_owned());
-    if is_served(&host_context.runtime) == Some(true) {
+    if is_served(&context.runtime) == Some(true) {
         hop.what.push_str("; end the daemon that runs, and start it again");
     }
 }
@@ -157,9 +151,9 @@ fn trip(
 }
 
 /// The firewall that published ports obey.
-fn follows(host_context: &HostContext) -> Option<Follows> {
-    let state = host_context.store.last()?;
-    let kept = match Follow::new(state, &host_context.root).kept() {
+fn follows(context: &CommandContext) -> Option<Follows> {
+    let state = context.store.last()?;
+    let kept = match Follow::new(state, &context.root).kept() {
         Ok(kept) => kept?,
         // Everything is refused until it is chosen again.
         Err(error) => {
@@ -168,7 +162,7 @@ fn follows(host_context: &HostContext) -> Option<Follows> {
         }
     };
     let read = Socket::netfilter()
-        .and_then(|mut socket| follow::read(kept.follow, &host_context.root, &mut socket));
+        .and_then(|mut socket| follow::read(kept.follow, &context.root, &mut socket));
     let unknown = match (read.map(|now| now.state), kept.last) {
         // What it did last holds.
         (_, Some(last)) if last.state == State::On => None,

@@ -14,7 +14,7 @@ use super::reference::{self, Life};
 use super::view::FindingView;
 use super::{claims, kurma, orphans, pending};
 use crate::answer::{Answer, FOUND};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::finding_table;
 use crate::output::Output;
 
@@ -46,11 +46,11 @@ impl Leftovers {
 }
 
 /// `ipam check`.
-pub(super) fn check(fix: bool, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+pub(super) fn check(fix: bool, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let mode = if fix { Mode::Mend } else { Mode::DryRun };
-    let mut all = leftovers(&engine, mode, host_context);
-    all.take(overlaps(&all.networks, host_context));
+    let mut all = leftovers(&engine, mode, context);
+    all.take(overlaps(&all.networks, context));
     let mut answer = all.answer(output)?;
     let is_found = all.findings.iter().any(is_open);
     if is_found && !fix && all.findings.iter().any(|finding| finding.remedy == "free") {
@@ -63,20 +63,20 @@ pub(super) fn check(fix: bool, output: Output, host_context: &HostContext) -> Re
 }
 
 /// `gc`.
-pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+pub(super) fn collect(gc: &GcArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
     // The store uses it to prove which containers are gone.
-    let shown = kurma::unused::collect(gc, host_context);
-    let mut all = leftovers(&engine, mode, host_context);
-    let known = host::podman_networks::known(&host_context.root);
+    let shown = kurma::unused::collect(gc, context);
+    let mut all = leftovers(&engine, mode, context);
+    let known = host::podman_networks::known(&context.root);
     if known.unread.is_none() {
         removed_by_podman(&engine, &known.networks, mode, &mut all);
     }
     // Each is done, whatever else fails.
-    all.take(pending::collect(gc, host_context));
+    all.take(pending::collect(gc, context));
     all.take(shown);
-    all.take(orphans::collect(gc, &engine, host_context));
+    all.take(orphans::collect(gc, &engine, context));
     let mut answer = all.answer(output)?;
     answer.notes.extend(
         known
@@ -113,13 +113,13 @@ fn is_open(finding: &FindingView) -> bool {
 
 /// What dead containers left: in the store, in the kernel, and in the reference plugins' files.
 /// Returned with the present networks.
-pub(super) fn leftovers(engine: &Engine, mode: Mode, host_context: &HostContext) -> Leftovers {
+pub(super) fn leftovers(engine: &Engine, mode: Mode, context: &CommandContext) -> Leftovers {
     let found = engine.repair.reconcile_each(mode);
     let findings = found.findings.iter().map(|finding| of_engine(finding, mode));
     let unmended = found.unmended.iter().map(|finding| of_engine(finding, Mode::DryRun));
     let findings = findings.chain(unmended).collect();
     let mut all = Leftovers { findings, failures: found.failures, ..Leftovers::default() };
-    if let Err(error) = unrecorded_files(engine, mode, host_context, &mut all) {
+    if let Err(error) = unrecorded_files(engine, mode, context, &mut all) {
         all.failures.push(error);
     }
     all
@@ -129,7 +129,7 @@ pub(super) fn leftovers(engine: &Engine, mode: Mode, host_context: &HostContext)
 fn unrecorded_files(
     engine: &Engine,
     mode: Mode,
-    host_context: &HostContext,
+    context: &CommandContext,
     all: &mut Leftovers,
 ) -> Result<()> {
     all.networks = engine.records.networks()?;
@@ -141,9 +141,9 @@ fn unrecorded_files(
             Some((holder.lease.address.addr(), container))
         })
         .collect();
-    for file in reference::files(host_context, &all.networks) {
+    for file in reference::files(context, &all.networks) {
         if !recorded.contains(&(file.address, file.container.as_str())) {
-            let found = of_file(&file, mode, host_context);
+            let found = of_file(&file, mode, context);
             all.take(found.map(|found| found.into_iter().collect()));
         }
     }
@@ -203,8 +203,8 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
     FindingView { kind, subject, why: why.to_owned(), remedy, done }
 }
 
-fn of_file(file: &HeldFile, mode: Mode, host_context: &HostContext) -> Result<Option<FindingView>> {
-    let (remedy, why) = match reference::life(file, host_context) {
+fn of_file(file: &HeldFile, mode: Mode, context: &CommandContext) -> Result<Option<FindingView>> {
+    let (remedy, why) = match reference::life(file, context) {
         Life::Alive => return Ok(None),
         Life::Gone(why) => ("free", why),
         Life::Doubtful => ("keep", "nothing proves that its container lives or is gone"),
@@ -216,11 +216,8 @@ fn of_file(file: &HeldFile, mode: Mode, host_context: &HostContext) -> Result<Op
 }
 
 /// Networks that allocate the same addresses.
-pub(super) fn overlaps(
-    networks: &[Network],
-    host_context: &HostContext,
-) -> Result<Vec<FindingView>> {
-    let claims = claims::claims(host_context, networks, &(host_context.facts)()?);
+pub(super) fn overlaps(networks: &[Network], context: &CommandContext) -> Result<Vec<FindingView>> {
+    let claims = claims::claims(context, networks, &(context.facts)()?);
     let finding = |(one, other): (&claims::Claimed, &claims::Claimed)| FindingView {
         kind: "overlap",
         subject: one.to_string(),

@@ -20,7 +20,7 @@ use super::table::Table;
 use super::titles::{Named, Titles, shown};
 use crate::answer::{Answer, sentence};
 use crate::args::firewall::FirewallCommand;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::daemon::start;
 use crate::output::{Output, render};
 use allowed::Source;
@@ -30,26 +30,26 @@ use state::FirewallState;
 pub(super) fn run(
     command: &FirewallCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
-        FirewallCommand::Status => status(output, host_context),
-        FirewallCommand::Follow(wanted) => choose(wanted.firewall.0, output, host_context),
+        FirewallCommand::Status => status(output, context),
+        FirewallCommand::Follow(wanted) => choose(wanted.firewall.0, output, context),
     }
 }
 
 /// A firewall that is to judge here and has no rules in the kernel, and what puts them back. Where that cannot be
 /// read, there is nothing to say.
-pub(super) fn lost(host_context: &HostContext) -> Option<(String, &'static str)> {
-    let kept = place(host_context).and_then(|place| place.kept()).ok()?;
-    state::lost(kept.as_ref(), &host_context.root, &mut Socket::netfilter().ok()?).ok()?
+pub(super) fn lost(context: &CommandContext) -> Option<(String, &'static str)> {
+    let kept = place(context).and_then(|place| place.kept()).ok()?;
+    state::lost(kept.as_ref(), &context.root, &mut Socket::netfilter().ok()?).ok()?
 }
 
-fn place(host_context: &HostContext) -> Result<Follow> {
+fn place(context: &CommandContext) -> Result<Follow> {
     let state =
-        host_context.store.last().ok_or_else(|| Error::bug("no directory of the book is known"))?;
-    let follow = Follow::new(state, &host_context.root);
-    Ok(match host_context.store.first() {
+        context.store.last().ok_or_else(|| Error::bug("no directory of the book is known"))?;
+    let follow = Follow::new(state, &context.root);
+    Ok(match context.store.first() {
         Some(runtime) => follow.with_book(runtime, state),
         None => follow,
     })
@@ -63,14 +63,10 @@ struct ChosenView {
     notes: Vec<String>,
 }
 
-fn choose(
-    firewall: Option<Followed>,
-    output: Output,
-    host_context: &HostContext,
-) -> Result<Answer> {
-    let follow = place(host_context)?;
+fn choose(firewall: Option<Followed>, output: Output, context: &CommandContext) -> Result<Answer> {
+    let follow = place(context)?;
     if let Some(followed) = firewall {
-        refuse_absent(followed, &host_context.root)?;
+        refuse_absent(followed, &context.root)?;
     }
     let held = follow.choose(firewall)?;
     let mut notes = Vec::new();
@@ -162,14 +158,14 @@ struct RouteView {
     what: &'static str,
 }
 
-fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn status(output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let records = engine.records.attachments()?;
     let aliases = engine.records.aliases()?;
-    let mapped = Mapped::ask_all(&aliases, host_context);
-    let kept = place(host_context)?.kept()?;
+    let mapped = Mapped::ask_all(&aliases, context);
+    let kept = place(context)?.kept()?;
     let mut socket = Socket::netfilter()?;
-    let seen = state::all(kept.as_ref(), &host_context.root, &mut socket)?;
+    let seen = state::all(kept.as_ref(), &context.root, &mut socket)?;
     let withdrawn = follow::is_shut(&mut socket)?;
     let held = held(kept.as_ref(), &seen, withdrawn, &mut socket)?;
     let follow = kept.map(|kept| kept.follow);
@@ -185,7 +181,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
         withdrawn,
         otherwise: all_otherwise(&ports, &seen),
         is_mended: ports.iter().any(|it| it.port.is_ours() && !otherwise(it, &seen).is_empty()),
-        warnings: state::warnings(&seen, follow, withdrawn, &held, start(host_context)),
+        warnings: state::warnings(&seen, follow, withdrawn, &held, start(context)),
         firewalls: seen.iter().map(firewall_view).collect(),
         ports,
         routes: routes(&records, &titles),

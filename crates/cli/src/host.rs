@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::table::Table;
 use crate::answer::Answer;
 use crate::args::host::{HOURS, HostCommand, IdentityArgs, TokenCommand};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names, render};
 pub(super) use network::{create_network, is_shared, refuse_shared_rules, remove_network};
 
@@ -45,9 +45,9 @@ struct TokenRow {
 pub(super) fn run(
     command: &HostCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let ask = |ask: Ask| hosts::ask(&host_context.runtime, &ask);
+    let ask = |ask: Ask| hosts::ask(&context.runtime, &ask);
     match command {
         HostCommand::Init { etcd, identity } => {
             ask(Ask::Init { etcd: etcd.clone(), me: identity.me()? })?;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::args::CniCommand;
 use super::table::Table;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 use disk::{Directory, Entry};
 
@@ -31,20 +31,20 @@ const PROGRAM: &str = "spoke";
 pub(super) fn run(
     command: &CniCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
         CniCommand::Install { plugins, takeover } => {
             let directory = Directory::new(&plugins.bin_dir);
-            install(&directory, *takeover, &host_context.executable)
+            install(&directory, *takeover, &context.executable)
         }
         CniCommand::Uninstall { plugins } => uninstall(&Directory::new(&plugins.bin_dir)),
-        CniCommand::Runtime(command) => super::cni::run(command, output, host_context),
+        CniCommand::Runtime(command) => super::cni::run(command, output, context),
         CniCommand::Status { network: Some(network), place, .. } => {
             super::cni::status(network, place)
         }
         CniCommand::Status { plugins, .. } => {
-            let states = states(&plugins.bin_dir, &host_context.executable)?;
+            let states = states(&plugins.bin_dir, &context.executable)?;
             Ok(Answer::text(render(output, &states, || table(&states).text())?))
         }
     }

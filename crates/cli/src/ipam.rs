@@ -14,26 +14,26 @@ use super::args::IpamCommand;
 use super::usage::{self, Taken};
 use super::{findings, reference};
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names, render};
 
 pub(super) fn run(
     command: &IpamCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
         IpamCommand::Show { what, no_trunc } => {
-            show::show(what.as_deref(), *no_trunc, output, host_context)
+            show::show(what.as_deref(), *no_trunc, output, context)
         }
-        IpamCommand::Free { network, count } => free(network, *count, output, host_context),
-        IpamCommand::Check { fix } => findings::check(*fix, output, host_context),
+        IpamCommand::Free { network, count } => free(network, *count, output, context),
+        IpamCommand::Check { fix } => findings::check(*fix, output, context),
         IpamCommand::Reserve { address, owner, network } => {
-            let notes = reserve(*address, owner.as_ref(), network.as_ref(), host_context)?;
+            let notes = reserve(*address, owner.as_ref(), network.as_ref(), context)?;
             changed(*address, notes, output)
         }
         IpamCommand::Release { address, network, force } => {
-            let notes = release::release(*address, network.as_ref(), *force, host_context)?;
+            let notes = release::release(*address, network.as_ref(), *force, context)?;
             changed(*address, notes, output)
         }
     }
@@ -47,10 +47,10 @@ fn changed(address: IpAddr, notes: Vec<String>, output: Output) -> Result<Answer
 pub(super) fn taken(
     engine: &Engine,
     networks: &[Network],
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Taken> {
     let holders = engine.records.holders()?;
-    let mut files = reference::files(host_context, networks);
+    let mut files = reference::files(context, networks);
     let held: BTreeSet<IpAddr> = holders.iter().map(|holder| holder.lease.address.addr()).collect();
     files.retain(|file| !held.contains(&file.address));
     Ok(Taken::new(holders, engine.records.reservations()?, files))
@@ -60,11 +60,11 @@ fn free(
     name: &NetworkName,
     count: usize,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let network = engine.records.network(name)?;
-    let taken = taken(&engine, std::slice::from_ref(&network), host_context)?;
+    let taken = taken(&engine, std::slice::from_ref(&network), context)?;
     let free: Vec<String> = network
         .ipam
         .pools()
@@ -85,9 +85,9 @@ fn reserve(
     address: IpAddr,
     owner: Option<&OwnerName>,
     network: Option<&NetworkName>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<String>> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let networks = match network {
         Some(name) => vec![engine.records.network(name)?],
         None => engine.records.networks()?,

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::args::kurma::KurmaCommand;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names, render};
 
 /// Where a host says how it resolves names.
@@ -33,19 +33,19 @@ const LONGEST_RESOLVER: u64 = 1 << 16;
 pub(super) fn run(
     command: &KurmaCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
-        KurmaCommand::Validate { file } => validate(file.as_deref(), output, host_context),
-        KurmaCommand::BuildImage(wanted) => package::build(wanted, output, host_context),
-        KurmaCommand::Install { directory } => package::install(directory, output, host_context),
-        KurmaCommand::Pull { locator, name } => pull(locator, name.as_ref(), output, host_context),
-        KurmaCommand::Images => images(output, host_context),
+        KurmaCommand::Validate { file } => validate(file.as_deref(), output, context),
+        KurmaCommand::BuildImage(wanted) => package::build(wanted, output, context),
+        KurmaCommand::Install { directory } => package::install(directory, output, context),
+        KurmaCommand::Pull { locator, name } => pull(locator, name.as_ref(), output, context),
+        KurmaCommand::Images => images(output, context),
         _ => {
-            let stay = host_context.kurma.enter()?;
-            let (networks, plugins) = (host_context.kurma.networks()?, host_context.kurma.pod()?);
-            let answer = with(command, output, host_context, (&plugins, &networks));
-            let ended = host_context.kurma.leave(stay);
+            let stay = context.kurma.enter()?;
+            let (networks, plugins) = (context.kurma.networks()?, context.kurma.pod()?);
+            let answer = with(command, output, context, (&plugins, &networks));
+            let ended = context.kurma.leave(stay);
             let mut answer = answer?;
             ended?;
             let refused = networks.refused().count();
@@ -63,7 +63,7 @@ pub(super) fn run(
 fn with(
     command: &KurmaCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     (plugins, networks): (&NetworkingPod, &PodNetworks),
 ) -> Result<Answer> {
     let pods = Pods::new(plugins, networks);
@@ -75,19 +75,19 @@ fn with(
             pods.deprovision(uuid).map(|()| Answer::default())
         }
         KurmaCommand::Deprovision { uuid, force: true } => {
-            abandon::run(&pods, plugins, uuid, output, host_context)
+            abandon::run(&pods, plugins, uuid, output, context)
         }
         KurmaCommand::Status => show::status(&plugins.status(networks)?, output),
         KurmaCommand::Pods => show::pods(&pods.list()?, output),
         KurmaCommand::Up { networks: names } => up(plugins, networks, names),
         KurmaCommand::Down { names } => down(plugins, names),
         KurmaCommand::Restart { names } => restart(plugins, networks, names),
-        KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, host_context),
+        KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, context),
         KurmaCommand::Gc => {
-            let by_cni = named_by_cni(&host_context.root);
+            let by_cni = named_by_cni(&context.root);
             let of_networks = networks.networks().map(|network| network.image.clone());
             let named: Vec<Locator> = of_networks.chain(by_cni.iter().cloned()).collect();
-            let images = host_context.kurma.images()?;
+            let images = context.kurma.images()?;
             gc(&pods, plugins, (&named, &by_cni, &images), output)
         }
         KurmaCommand::Validate { .. }
@@ -139,20 +139,20 @@ fn restart(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Key]) -> Re
     Ok(Answer::default())
 }
 
-fn resolv(pods: &Pods<'_>, uuid: &PodId, host_context: &HostContext) -> Result<Answer> {
+fn resolv(pods: &Pods<'_>, uuid: &PodId, context: &CommandContext) -> Result<Answer> {
     let record = pods.get(uuid)?;
-    let host = file::text(&host_context.root.join(RESOLVER), LONGEST_RESOLVER).unwrap_or_default();
+    let host = file::text(&context.root.join(RESOLVER), LONGEST_RESOLVER).unwrap_or_default();
     Ok(Answer::text(metadata::resolv(&record, &host)))
 }
 
 /// Every mistake, one line each.
-fn validate(file: Option<&Path>, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn validate(file: Option<&Path>, output: Output, context: &CommandContext) -> Result<Answer> {
     let networks = match file {
         Some(file) if !file.exists() => {
             return Err(Error::not_found(format!("there is no file {}", file.display())));
         }
         Some(file) => PodNetworks::load(file)?,
-        None => host_context.kurma.networks()?,
+        None => context.kurma.networks()?,
     };
     let refused = networks.refused().flat_map(|one| std::iter::once(&one.error).chain(&one.more));
     let mut wrong: Vec<String> = refused.map(ToString::to_string).collect();
@@ -218,23 +218,23 @@ fn pull(
     locator: &Locator,
     name: Option<&AppName>,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let stay = host_context.kurma.enter()?;
-    let image = host_context.kurma.images().and_then(|images| match name {
+    let stay = context.kurma.enter()?;
+    let image = context.kurma.images().and_then(|images| match name {
         Some(name) => images.pull_as(locator, name),
         None => images.pull(locator),
     });
-    let ended = host_context.kurma.leave(stay);
+    let ended = context.kurma.leave(stay);
     let image = image?;
     ended?;
     show::pulled(&image, locator, output)
 }
 
-fn images(output: Output, host_context: &HostContext) -> Result<Answer> {
-    let stay = host_context.kurma.enter()?;
-    let images: Vec<Image> = host_context.kurma.images()?.list()?;
-    host_context.kurma.leave(stay)?;
+fn images(output: Output, context: &CommandContext) -> Result<Answer> {
+    let stay = context.kurma.enter()?;
+    let images: Vec<Image> = context.kurma.images()?.list()?;
+    context.kurma.leave(stay)?;
     show::images(&images, output)
 }
 

@@ -11,7 +11,7 @@ use super::stock;
 use super::units::{More, Set};
 use crate::answer::Answer;
 use crate::args::kuryr::KuryrCommand;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 
 const SOCKET: &[(&str, &str)] =
@@ -23,36 +23,34 @@ const SERVICE: &str = "spoke.service";
 pub(super) fn run(
     command: &KuryrCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let socket = host_context.kuryr.as_deref().unwrap_or(Path::new(USUAL));
+    let socket = context.kuryr.as_deref().unwrap_or(Path::new(USUAL));
     match command {
-        KuryrCommand::Install(_) if host_context.kuryr.is_none() => Err(not_enabled()),
-        KuryrCommand::Install(how) => {
-            install(&how.units.unit_dir, !how.no_enable, socket, host_context)
-        }
+        KuryrCommand::Install(_) if context.kuryr.is_none() => Err(not_enabled()),
+        KuryrCommand::Install(how) => install(&how.units.unit_dir, !how.no_enable, socket, context),
         KuryrCommand::ImportConfig { file } => import::import(file),
         KuryrCommand::Uninstall { units } => {
-            set(socket, host_context).uninstall(&units.unit_dir, host_context)
+            set(socket, context).uninstall(&units.unit_dir, context)
         }
         KuryrCommand::Status { units } => {
-            let answer = match &host_context.kuryr {
+            let answer = match &context.kuryr {
                 Some(socket) => probe::ask(socket).map(|drivers| format!("answers as {drivers}")),
                 None => Err(not_enabled().to_string()),
             };
-            set(socket, host_context).status_with(
+            set(socket, context).status_with(
                 &units.unit_dir,
-                host_context,
+                context,
                 output,
-                (answer, stock(host_context)),
+                (answer, stock(context)),
             )
         }
     }
 }
 
 /// The ports that are ready, and what is wrong with them.
-fn stock(host_context: &HostContext) -> More {
-    let Ok(Some(neutron)) = (host_context.neutron)() else { return Vec::new() };
+fn stock(context: &CommandContext) -> More {
+    let Ok(Some(neutron)) = (context.neutron)() else { return Vec::new() };
     let kinds = neutron.stock().unwrap_or_default();
     let summary = stock::summary(&neutron, &kinds).map(|state| ("stock", true, state));
     let troubles = stock::troubles(&neutron, &kinds).into_iter();
@@ -71,22 +69,22 @@ fn install(
     directory: &Path,
     enable: bool,
     socket: &Path,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     let mut text = String::new();
     let mut notes = Vec::new();
     if !directory.join(SERVICE).exists() {
-        let service = docker::set(host_context).install(directory, enable, host_context)?;
+        let service = docker::set(context).install(directory, enable, context)?;
         text.push_str(&service.text);
         notes.extend(service.notes);
     }
-    let installed = set(socket, host_context).install(directory, enable, host_context)?;
+    let installed = set(socket, context).install(directory, enable, context)?;
     text.push_str(&installed.text);
     notes.extend(installed.notes);
     Ok(Answer { notes, ..Answer::text(text) })
 }
 
-fn set<'a>(socket: &'a Path, host_context: &'a HostContext) -> Set<'a> {
+fn set<'a>(socket: &'a Path, context: &'a CommandContext) -> Set<'a> {
     Set {
         command: "kuryr",
         templates: SOCKET,
@@ -94,7 +92,7 @@ fn set<'a>(socket: &'a Path, host_context: &'a HostContext) -> Set<'a> {
         passed_to: Some(SERVICE),
         otherwise: format!(
             "start `{} serve` before dockerd, and again whenever it ends",
-            host_context.executable.display()
+            context.executable.display()
         ),
     }
 }

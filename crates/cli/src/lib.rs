@@ -69,14 +69,14 @@ use answer::Answer;
 pub use answer::sentence;
 use args::{Cli, Command};
 pub use cni::run_tool;
-pub use context::{HostContext, Report};
+pub use context::{CommandContext, Report};
 pub use shown::content;
 pub use summary::{clashes, finding, pools};
 
 /// Runs the command that `args` names (its own name first) and returns the exit code.
 pub fn run(
     args: Vec<OsString>,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
@@ -84,9 +84,9 @@ pub fn run(
         Ok(cli) => cli,
         Err(usage) => return refuse(&usage, out, err),
     };
-    match dispatch(&cli, host_context, out) {
+    match dispatch(&cli, context, out) {
         Ok(answer) => {
-            for note in answer.notes.iter().chain(&daemon::note(&cli.command, host_context)) {
+            for note in answer.notes.iter().chain(&daemon::note(&cli.command, context)) {
                 let _ = writeln!(err, "spoke: {}", sentence(note));
             }
             written(exit::write(out, &answer.text), answer.code, err)
@@ -141,45 +141,45 @@ fn bounded(usage: &clap::Error, text: String) -> String {
     })
 }
 
-fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Result<Answer> {
+fn dispatch(cli: &Cli, context: &CommandContext, out: &mut dyn Write) -> Result<Answer> {
     cli.refuse_routes()?;
     match &cli.command {
-        Command::Serve => (host_context.serve)().map(|()| Answer::default()),
-        Command::Dhcp(command) => dhcp::run(command, cli.output, host_context),
-        Command::Dns(command) => dns::run(command, cli.output, host_context),
-        Command::Egress(command) => egress::run(command, cli.output, host_context),
+        Command::Serve => (context.serve)().map(|()| Answer::default()),
+        Command::Dhcp(command) => dhcp::run(command, cli.output, context),
+        Command::Dns(command) => dns::run(command, cli.output, context),
+        Command::Egress(command) => egress::run(command, cli.output, context),
         Command::Denied(wanted) if wanted.follow => {
-            denied::follow(wanted, cli.output, host_context, out)
+            denied::follow(wanted, cli.output, context, out)
         }
-        Command::Denied(wanted) => denied::show(wanted, cli.output, host_context),
-        Command::Docker(command) => docker::run(command, cli.output, host_context),
-        Command::Kurma(command) => kurma::run(command, cli.output, host_context),
-        Command::Kuryr(command) => kuryr::run(command, cli.output, host_context),
-        Command::Neutron(command) => stock::run(command, cli.output, host_context),
-        Command::Plugin(command) => plugin::run(command, cli.output, host_context),
-        Command::Podman(command) => podman::run(command, cli.output, host_context),
+        Command::Denied(wanted) => denied::show(wanted, cli.output, context),
+        Command::Docker(command) => docker::run(command, cli.output, context),
+        Command::Kurma(command) => kurma::run(command, cli.output, context),
+        Command::Kuryr(command) => kuryr::run(command, cli.output, context),
+        Command::Neutron(command) => stock::run(command, cli.output, context),
+        Command::Plugin(command) => plugin::run(command, cli.output, context),
+        Command::Podman(command) => podman::run(command, cli.output, context),
         Command::Events(wanted) if wanted.follow => {
-            events::follow(wanted, cli.output, host_context, out)
+            events::follow(wanted, cli.output, context, out)
         }
-        Command::Events(wanted) => events::show(wanted, cli.output, host_context),
-        Command::Traffic(command) => traffic::run(command, cli.output, host_context, out),
-        Command::Explain(wanted) => explain::run(wanted, cli.output, host_context),
-        Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
-        Command::Limit(wanted) => limit::run(wanted, cli.output, host_context),
-        Command::Port(command) => port::run(command, cli.output, host_context),
-        Command::Firewall(command) => firewall::run(command, cli.output, host_context),
-        Command::Endpoint(command) => endpoint::run(command, cli.output, host_context),
-        Command::Host(command) => host::run(command, cli.output, host_context),
-        Command::Network(command) => network::run(command, cli.output, host_context),
-        Command::Ps(wanted) => ps::run(wanted, cli.output, host_context),
-        Command::Ipam(command) => ipam::run(command, cli.output, host_context),
-        Command::Gc(gc) => findings::collect(gc, cli.output, host_context),
-        Command::Backup(wanted) => backup::backup(wanted, host_context),
-        Command::Restore(wanted) => backup::restore(wanted, cli.output, host_context),
-        Command::Doctor => doctor::run(cli.output, host_context),
-        Command::Cni(command) => install::run(command, cli.output, host_context),
+        Command::Events(wanted) => events::show(wanted, cli.output, context),
+        Command::Traffic(command) => traffic::run(command, cli.output, context, out),
+        Command::Explain(wanted) => explain::run(wanted, cli.output, context),
+        Command::Ports(wanted) => ports::run(wanted, cli.output, context),
+        Command::Limit(wanted) => limit::run(wanted, cli.output, context),
+        Command::Port(command) => port::run(command, cli.output, context),
+        Command::Firewall(command) => firewall::run(command, cli.output, context),
+        Command::Endpoint(command) => endpoint::run(command, cli.output, context),
+        Command::Host(command) => host::run(command, cli.output, context),
+        Command::Network(command) => network::run(command, cli.output, context),
+        Command::Ps(wanted) => ps::run(wanted, cli.output, context),
+        Command::Ipam(command) => ipam::run(command, cli.output, context),
+        Command::Gc(gc) => findings::collect(gc, cli.output, context),
+        Command::Backup(wanted) => backup::backup(wanted, context),
+        Command::Restore(wanted) => backup::restore(wanted, cli.output, context),
+        Command::Doctor => doctor::run(cli.output, context),
+        Command::Cni(command) => install::run(command, cli.output, context),
         Command::Version => shell::version(cli.output),
-        Command::Web(wanted) => web::run(wanted, cli.output, host_context, out),
+        Command::Web(wanted) => web::run(wanted, cli.output, context, out),
         Command::Completion { shell } => shell::completion(*shell),
         Command::Man { directory } => manual::write(directory),
     }

@@ -12,7 +12,7 @@ use super::table::Table;
 use super::titles::{self, Named, Titles, entitle};
 use super::traffic::unit::short;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, Shown, list, names};
 
 /// The limits of a container's interface.
@@ -45,14 +45,10 @@ impl LimitView {
     }
 }
 
-pub(super) fn run(
-    wanted: &LimitArgs,
-    output: Output,
-    host_context: &HostContext,
-) -> Result<Answer> {
+pub(super) fn run(wanted: &LimitArgs, output: Output, context: &CommandContext) -> Result<Answer> {
     match &wanted.container {
-        Some(container) if wanted.is_asked() => set(container, wanted, output, host_context),
-        container => ls(container.as_deref(), wanted, output, host_context),
+        Some(container) if wanted.is_asked() => set(container, wanted, output, context),
+        container => ls(container.as_deref(), wanted, output, context),
     }
 }
 
@@ -60,12 +56,12 @@ fn set(
     container: &str,
     wanted: &LimitArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let called = Called::of(container);
     let lifts = wanted.applied_to(None) == Bandwidth::default();
-    let mut found = match attachments(&engine, &called, wanted.network.as_ref(), host_context) {
+    let mut found = match attachments(&engine, &called, wanted.network.as_ref(), context) {
         Err(error) if error.kind() == Kind::NotFound && lifts => {
             return forget(&engine, &called, wanted, error);
         }
@@ -129,10 +125,10 @@ fn ls(
     container: Option<&str>,
     wanted: &LimitArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
-    let (records, kept) = shown(&engine, container, host_context)?;
+    let engine = (context.engine)()?;
+    let (records, kept) = shown(&engine, container, context)?;
     let mut rows = Vec::new();
     for record in &records {
         let used = engine.links.used_of(record)?;

@@ -8,7 +8,7 @@ use model::{
     Alias, AliasId, ContainerId, Kind, NetworkName, OwnerName, PortMap, Publisher, Runtime,
 };
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The ports that Docker maps.
 #[derive(Debug, Default)]
@@ -56,25 +56,25 @@ impl<'a> KnownNetworks<'a> {
 
 impl Mapped {
     /// Asks Docker, where there are networks for which it maps.
-    pub(super) fn ask(aliases: &[Alias], host_context: &HostContext) -> Self {
+    pub(super) fn ask(aliases: &[Alias], context: &CommandContext) -> Self {
         let known = KnownNetworks::of(aliases);
         let mut mapped = Self::default();
         if !known.mapped.is_empty() {
-            mapped.hear(&known, host_context);
+            mapped.hear(&known, context);
             mapped.beside.clear();
         }
         mapped
     }
 
     /// Asks Docker also for the ports of its own networks. A host without Docker has none.
-    pub(super) fn ask_all(aliases: &[Alias], host_context: &HostContext) -> Self {
+    pub(super) fn ask_all(aliases: &[Alias], context: &CommandContext) -> Self {
         let mut mapped = Self::default();
-        mapped.hear(&KnownNetworks::of(aliases), host_context);
+        mapped.hear(&KnownNetworks::of(aliases), context);
         mapped
     }
 
-    fn hear(&mut self, known: &KnownNetworks<'_>, host_context: &HostContext) {
-        for answer in (host_context.running)() {
+    fn hear(&mut self, known: &KnownNetworks<'_>, context: &CommandContext) {
+        for answer in (context.running)() {
             match answer {
                 Ok(containers) => containers.into_iter().for_each(|it| self.add(it, known)),
                 Err(error) if error.kind() == Kind::NotFound && known.all.is_empty() => {}

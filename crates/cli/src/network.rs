@@ -19,7 +19,7 @@ use super::titles::shown;
 use super::view::NetworkView;
 use super::{claims, draft, host};
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, Shown, json, list, names, render, templated};
 
 /// What `network ls` calls drivers, besides Docker plugins.
@@ -44,22 +44,22 @@ const RACES: u32 = 100;
 pub(super) fn run(
     command: &NetworkCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
-        NetworkCommand::Ls(wanted) => ls(wanted, output, host_context),
-        NetworkCommand::Inspect(wanted) => inspect(wanted, output, host_context),
-        NetworkCommand::Create(wanted) => create(wanted, output, host_context),
-        NetworkCommand::Connect(wanted) => connect::connect(wanted, output, host_context),
-        NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, host_context),
-        NetworkCommand::Set(wanted) => set::set(wanted, output, host_context),
-        NetworkCommand::Rename(wanted) => set::rename(wanted, output, host_context),
-        NetworkCommand::Rm(wanted) => rm(wanted, output, host_context),
+        NetworkCommand::Ls(wanted) => ls(wanted, output, context),
+        NetworkCommand::Inspect(wanted) => inspect(wanted, output, context),
+        NetworkCommand::Create(wanted) => create(wanted, output, context),
+        NetworkCommand::Connect(wanted) => connect::connect(wanted, output, context),
+        NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, context),
+        NetworkCommand::Set(wanted) => set::set(wanted, output, context),
+        NetworkCommand::Rename(wanted) => set::rename(wanted, output, context),
+        NetworkCommand::Rm(wanted) => rm(wanted, output, context),
     }
 }
 
-fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn ls(wanted: &LsArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let (attachments, aliases) =
         (engine.records.attachments()?, by_network(engine.records.aliases()?));
     let views = engine.records.networks_and_described()?;
@@ -130,8 +130,8 @@ fn table(rows: &[NetworkView]) -> Table {
     table
 }
 
-fn inspect(wanted: &InspectArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn inspect(wanted: &InspectArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let (attachments, aliases) =
         (engine.records.attachments()?, by_network(engine.records.aliases()?));
     let mut views = Vec::new();
@@ -151,12 +151,12 @@ fn inspect(wanted: &InspectArgs, output: Output, host_context: &HostContext) -> 
     Ok(Answer::text(text))
 }
 
-fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn create(wanted: &CreateArgs, output: Output, context: &CommandContext) -> Result<Answer> {
     if let Some(hosts) = &wanted.many.hosts {
-        return host::create_network(wanted, hosts, output, host_context);
+        return host::create_network(wanted, hosts, output, context);
     }
-    let engine = (host_context.engine)()?;
-    let facts = (host_context.facts)()?;
+    let engine = (context.engine)()?;
+    let facts = (context.facts)()?;
     let called = &wanted.name;
     let named = CreateArgs { name: engine.records.name_for(called)?, ..wanted.clone() };
     let title = (named.name != *called).then(|| called.clone());
@@ -164,7 +164,7 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
     let mut tries = 0;
     loop {
         let known = near(wanted, &engine)?;
-        let network = draft::network(wanted, host_context, &known, &facts, spread(tries))?;
+        let network = draft::network(wanted, context, &known, &facts, spread(tries))?;
         let network = Network { title: title.clone(), ..network };
         engine.records.refuse_described(&network)?;
         if wanted.driver == Driver::Neutron {
@@ -183,7 +183,7 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
             Ok(()) => {
                 let text = names(output, &[network.called().to_string()])?;
                 let mut notes = hidden(&network, &facts);
-                notes.extend(warnings(&network, host_context));
+                notes.extend(warnings(&network, context));
                 // Where that cannot be read the network is made all the same, and the daemon reports it.
                 let unanswered = linux::masquerade::unanswered(slice::from_ref(&network));
                 notes.extend(unanswered.into_iter().flatten().map(|it| it.what));
@@ -209,14 +209,14 @@ fn spread(tries: u32) -> usize {
 }
 
 /// Warnings about the Docker plugins that the network needs.
-fn warnings(network: &Network, host_context: &HostContext) -> Vec<String> {
+fn warnings(network: &Network, context: &CommandContext) -> Vec<String> {
     let mut names: Vec<_> = draft::plugins_of(network).into_iter().collect();
     names.sort();
     names.dedup();
     if names.is_empty() {
         return Vec::new();
     }
-    let Ok(foreign) = (host_context.foreign)() else { return Vec::new() };
+    let Ok(foreign) = (context.foreign)() else { return Vec::new() };
     names.iter().flat_map(|name| foreign.calls.warnings(name)).collect()
 }
 
@@ -242,18 +242,17 @@ fn hidden(network: &Network, facts: &HostFacts) -> Vec<String> {
 }
 
 /// Removes what it can; the first failure gives the exit code.
-fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn rm(wanted: &RmArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let mut answer = Answer::default();
     let mut removed = Vec::new();
     for name in &wanted.names {
         let known = engine.records.network(name).ok();
-        match remove(&engine, name, wanted.force, host_context) {
+        match remove(&engine, name, wanted.force, context) {
             Ok(broken) => {
                 removed.push(name.to_string());
                 answer.notes.extend(broken);
-                let drained =
-                    known.map_or(Ok(()), |known| cloud::drain(&engine, &known, host_context));
+                let drained = known.map_or(Ok(()), |known| cloud::drain(&engine, &known, context));
                 // The daemon removes the rest.
                 answer.notes.extend(drained.err().map(|error| error.to_string()));
             }
@@ -269,20 +268,18 @@ fn remove(
     engine: &Engine,
     name: &NetworkName,
     force: bool,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<String>> {
     refuse_former(engine, name)?;
     // Its containers on other hosts are not detached by --force.
-    if host::remove_network(engine, name, host_context)? {
+    if host::remove_network(engine, name, context)? {
         return Ok(Vec::new());
     }
     let meant = engine.records.meant(name)?;
     let aliases = engine.records.aliases()?.into_iter().filter(|alias| alias.network == meant);
-    let broken: Vec<String> = still_known(aliases.collect(), host_context)
-        .iter()
-        .map(|alias| broken(alias, name))
-        .collect();
-    let removed = match cloud::remove(engine, name, force, host_context) {
+    let broken: Vec<String> =
+        still_known(aliases.collect(), context).iter().map(|alias| broken(alias, name)).collect();
+    let removed = match cloud::remove(engine, name, force, context) {
         Ok(false) => engine.networks.remove(name, force),
         removed => removed.map(drop),
     };
@@ -296,10 +293,10 @@ fn remove(
 }
 
 /// Without those of networks that Docker has removed: an engine that does not answer may have them.
-fn still_known(mut aliases: Vec<Alias>, host_context: &HostContext) -> Vec<Alias> {
+fn still_known(mut aliases: Vec<Alias>, context: &CommandContext) -> Vec<Alias> {
     let is_dockers = |alias: &Alias| alias.runtime == Runtime::Docker;
     if aliases.iter().any(is_dockers)
-        && let Some(listed) = (host_context.listed)()
+        && let Some(listed) = (context.listed)()
     {
         aliases.retain(|alias| !is_dockers(alias) || listed.contains(alias.id.as_str()));
     }

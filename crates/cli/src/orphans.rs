@@ -13,18 +13,18 @@ use neutron::reconcile::{Breadth, Fate, Orphan, OrphanKind, Removed};
 
 use super::args::GcArgs;
 use super::view::FindingView;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The findings, and their remedies. The daemon waits a minute between its two checks; here the
 /// second one follows at once, and what is younger than that is left to the daemon.
 pub(super) fn collect(
     gc: &GcArgs,
     engine: &Engine,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<FindingView>> {
-    let Some(neutron) = (host_context.neutron)()? else { return Ok(Vec::new()) };
+    let Some(neutron) = (context.neutron)()? else { return Ok(Vec::new()) };
     let mut views = given_up(gc, engine, &neutron)?;
-    let facts = || facts(engine, gc.force, (host_context.listed)());
+    let facts = || facts(engine, gc.force, (context.listed)());
     let found = find_orphans(&neutron, &facts)?;
     if gc.dry_run || found.is_empty() {
         views.extend(found.iter().map(|orphan| view(orphan, gc, None)));

@@ -6,11 +6,11 @@ use remote::{DeadEnd, PendingCleanup, Urgency};
 
 use super::args::GcArgs;
 use super::view::FindingView;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// Carries out pending cleanups, or only shows them.
-pub(super) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {
-    let foreign = (host_context.foreign)()?;
+pub(super) fn collect(gc: &GcArgs, context: &CommandContext) -> Result<Vec<FindingView>> {
+    let foreign = (context.foreign)()?;
     if gc.dry_run {
         let is_written_off = |cleanup: &PendingCleanup| gc.force && cleanup.dead_end.is_some();
         let pending = foreign.remote.pending()?;
@@ -71,7 +71,7 @@ fn view(cleanup: &PendingCleanup, done: bool) -> FindingView {
 
 /// The plugins that networks of Spoke's need and that do not answer, with the reason.
 pub(super) fn silent(
-    host_context: &HostContext,
+    context: &CommandContext,
     networks: &[model::Network],
 ) -> Result<Vec<(String, Error)>> {
     let mut names: Vec<_> = networks
@@ -84,7 +84,7 @@ pub(super) fn silent(
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let foreign = (host_context.foreign)()?;
+    let foreign = (context.foreign)()?;
     let asked = names.into_iter().filter_map(|name| {
         let failed = foreign.calls.profile(name).err()?;
         Some((name.to_string(), failed.into()))

@@ -11,20 +11,20 @@ use serde::Serialize;
 use super::table::Table;
 use crate::answer::{Answer, FOUND};
 use crate::args::plugin::{PluginCommand, RecordArgs, ReplayArgs, TestArgs};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 use conformance::{CniTestSpec, PluginTestSpec, Recorder, Report, Row, Verdict};
 
 pub(super) fn run(
     command: &PluginCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
         PluginCommand::Test(wanted) if wanted.list => list(wanted, output),
-        PluginCommand::Test(wanted) => test(wanted, output, host_context),
-        PluginCommand::Record(wanted) => record(wanted, host_context),
-        PluginCommand::Replay(wanted) => replay(wanted, output, host_context),
+        PluginCommand::Test(wanted) => test(wanted, output, context),
+        PluginCommand::Record(wanted) => record(wanted, context),
+        PluginCommand::Replay(wanted) => replay(wanted, output, context),
     }
 }
 
@@ -48,9 +48,9 @@ fn list(wanted: &TestArgs, output: Output) -> Result<Answer> {
     render(output, &cases, table).map(Answer::text)
 }
 
-fn test(wanted: &TestArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn test(wanted: &TestArgs, output: Output, context: &CommandContext) -> Result<Answer> {
     let report = match (wanted.cni.as_slice(), &wanted.target) {
-        ([], Some(name)) => conformance::test_plugin(&spec(wanted, name, host_context)?)?,
+        ([], Some(name)) => conformance::test_plugin(&spec(wanted, name, context)?)?,
         ([], None) => return Err(Error::invalid("name a socket, a .spec, or a plugin")),
         (named, _) => conformance::test_cni(&cni_test_spec(wanted, named)?)?,
     };
@@ -59,9 +59,9 @@ fn test(wanted: &TestArgs, output: Output, host_context: &HostContext) -> Result
     Ok(Answer { code, ..Answer::text(text) })
 }
 
-fn spec(wanted: &TestArgs, name: &str, host_context: &HostContext) -> Result<PluginTestSpec> {
+fn spec(wanted: &TestArgs, name: &str, context: &CommandContext) -> Result<PluginTestSpec> {
     Ok(PluginTestSpec {
-        address: target::find(name, host_context)?,
+        address: target::find(name, context)?,
         only: wanted.only.clone(),
         subnet: subnet(wanted)?,
         options: wanted.options.clone(),
@@ -133,8 +133,8 @@ fn table(report: &Report, is_verbose: bool) -> String {
     text
 }
 
-fn record(wanted: &RecordArgs, host_context: &HostContext) -> Result<Answer> {
-    let plugin = target::find(&wanted.plugin, host_context)?;
+fn record(wanted: &RecordArgs, context: &CommandContext) -> Result<Answer> {
+    let plugin = target::find(&wanted.plugin, context)?;
     let out: Box<dyn Write + Send> = match &wanted.out {
         None => Box::new(std::io::stdout()),
         Some(path) => {
@@ -147,14 +147,13 @@ fn record(wanted: &RecordArgs, host_context: &HostContext) -> Result<Answer> {
     Ok(Answer::default())
 }
 
-fn replay(wanted: &ReplayArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn replay(wanted: &ReplayArgs, output: Output, context: &CommandContext) -> Result<Answer> {
     if let Some(socket) = &wanted.socket {
         conformance::serve(&wanted.trace, socket)?;
         return Ok(Answer::default());
     }
     let name = wanted.plugin.as_deref().unwrap_or_default();
-    let (count, differences) =
-        conformance::against(&wanted.trace, &target::find(name, host_context)?)?;
+    let (count, differences) = conformance::against(&wanted.trace, &target::find(name, context)?)?;
     let table = || {
         let mut table = Table::new(&["LINE", "METHOD", "RECORDED", "HEARD"]);
         for found in &differences {

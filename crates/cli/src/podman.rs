@@ -10,7 +10,7 @@ use model::{Error, Result};
 
 use crate::answer::{Answer, FOUND};
 use crate::args::podman::PodmanCommand;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 use crate::status_table::{self, StatusRow};
 use containers_conf::{ContainersConf, Snippet};
@@ -19,20 +19,20 @@ use driver_file::{DriverFile, State};
 pub(super) fn run(
     command: &PodmanCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
-        PodmanCommand::Install { plugins } => install(&plugins.dir, host_context),
-        PodmanCommand::Uninstall { plugins } => uninstall(&plugins.dir, host_context),
-        PodmanCommand::Status { plugins } => status(&plugins.dir, output, host_context),
+        PodmanCommand::Install { plugins } => install(&plugins.dir, context),
+        PodmanCommand::Uninstall { plugins } => uninstall(&plugins.dir, context),
+        PodmanCommand::Status { plugins } => status(&plugins.dir, output, context),
     }
 }
 
-fn install(directory: &Path, host_context: &HostContext) -> Result<Answer> {
+fn install(directory: &Path, context: &CommandContext) -> Result<Answer> {
     refuse_relative(directory)?;
     let place = DriverFile::new(directory);
     let mut text = String::new();
-    match place.state(&host_context.executable)? {
+    match place.state(&context.executable)? {
         State::Foreign => {
             return Err(Error::conflict(format!(
                 "{} is of another program; move it away, or choose another directory with --dir",
@@ -41,42 +41,42 @@ fn install(directory: &Path, host_context: &HostContext) -> Result<Answer> {
         }
         State::Ours => text.push_str(&format!("{} is there\n", place.path().display())),
         State::Missing | State::Older => {
-            place.make(&host_context.executable)?;
+            place.make(&context.executable)?;
             text.push_str(&format!(
                 "made {}, a link to {}\n",
                 place.path().display(),
-                host_context.executable.display()
+                context.executable.display()
             ));
         }
     }
-    let conf = ContainersConf::read(&host_context.root)?;
+    let conf = ContainersConf::read(&context.root)?;
     if !conf.searches(directory) {
-        let snippet = Snippet::below(&host_context.root);
+        let snippet = Snippet::below(&context.root);
         snippet.write(directory)?;
         text.push_str(&format!("wrote {}\n", snippet.path().display()));
     }
-    Ok(Answer { notes: notes(&place, host_context)?, ..Answer::text(text) })
+    Ok(Answer { notes: notes(&place, context)?, ..Answer::text(text) })
 }
 
 /// Warnings about settings that keep Podman from finding the program.
-fn notes(place: &DriverFile, host_context: &HostContext) -> Result<Vec<String>> {
-    let conf = ContainersConf::read(&host_context.root)?;
+fn notes(place: &DriverFile, context: &CommandContext) -> Result<Vec<String>> {
+    let conf = ContainersConf::read(&context.root)?;
     Ok(match conf.searches(place.directory()) {
         true => conf.first_of(place).into_iter().collect(),
         false => vec![format!(
             "Podman does not look in {}: another file in {} says where it looks",
             place.directory().display(),
-            Snippet::below(&host_context.root).directory().display()
+            Snippet::below(&context.root).directory().display()
         )],
     })
 }
 
-fn uninstall(directory: &Path, host_context: &HostContext) -> Result<Answer> {
+fn uninstall(directory: &Path, context: &CommandContext) -> Result<Answer> {
     refuse_relative(directory)?;
     let place = DriverFile::new(directory);
-    let snippet = Snippet::below(&host_context.root);
+    let snippet = Snippet::below(&context.root);
     let mut answer = Answer::default();
-    match place.state(&host_context.executable)? {
+    match place.state(&context.executable)? {
         State::Ours | State::Older => {
             place.remove()?;
             answer.text.push_str(&format!("removed {}\n", place.path().display()));
@@ -97,14 +97,14 @@ fn uninstall(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     Ok(answer)
 }
 
-fn status(directory: &Path, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn status(directory: &Path, output: Output, context: &CommandContext) -> Result<Answer> {
     refuse_relative(directory)?;
     let place = DriverFile::new(directory);
-    let conf = ContainersConf::read(&host_context.root)?;
+    let conf = ContainersConf::read(&context.root)?;
     let hidden = conf.first_of(&place);
     let searched = conf.searches(directory);
     let parts = vec![
-        of_place(&place, place.state(&host_context.executable)?),
+        of_place(&place, place.state(&context.executable)?),
         StatusRow {
             part: format!("directory {}", directory.display()),
             good: searched && hidden.is_none(),

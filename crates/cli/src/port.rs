@@ -13,7 +13,7 @@ use super::ports::{self, PublishedView};
 use super::table::Table;
 use super::titles::entitle;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, Shown, list, names};
 
 /// A port of a container. Of one that waits nothing is known but what was added.
@@ -28,21 +28,21 @@ struct PortRow {
 pub(super) fn run(
     command: &PortCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     match command {
-        PortCommand::Add(wanted) => add(wanted, output, host_context),
-        PortCommand::Rm(wanted) => rm(wanted, output, host_context),
-        PortCommand::Ls(wanted) => ls(wanted, output, host_context),
+        PortCommand::Add(wanted) => add(wanted, output, context),
+        PortCommand::Rm(wanted) => rm(wanted, output, context),
+        PortCommand::Ls(wanted) => ls(wanted, output, context),
     }
 }
 
-fn add(wanted: &PortAddArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn add(wanted: &PortAddArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let called = Called::of(&wanted.container);
-    let found = attachments(&engine, &called, wanted.network.as_ref(), host_context)?;
+    let found = attachments(&engine, &called, wanted.network.as_ref(), context)?;
     if wanted.network.is_some() {
-        refuse_of_sandbox(&engine, &found, host_context)?;
+        refuse_of_sandbox(&engine, &found, context)?;
     }
     let Some(attachment) = leading(found) else { return Err(Error::bug("a container of nothing")) };
     let map = PortMap { host: one_address(wanted.port.host, wanted.ip)?, ..wanted.port.clone() };
@@ -54,13 +54,13 @@ fn add(wanted: &PortAddArgs, output: Output, host_context: &HostContext) -> Resu
 fn refuse_of_sandbox(
     engine: &Engine<'_>,
     chosen: &[Attachment],
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<()> {
     let is_of_sandbox = |it: &&Attachment| it.runtime == Runtime::Spoke && it.sandbox.is_some();
     let Some(first) = chosen.iter().find(is_of_sandbox) else { return Ok(()) };
     let (name, runtime) = (first.container_name(), first.runtime);
     let called = format!("{runtime}:{name}");
-    let all = attachments(engine, &Called::of(&called), None, host_context)?;
+    let all = attachments(engine, &Called::of(&called), None, context)?;
     // Where its default route goes is decided, and written down.
     let leads =
         |it: &Attachment| it.gateway_role.as_ref().is_some_and(|role| !role.families.is_empty());
@@ -87,13 +87,13 @@ fn one_address(
     }
 }
 
-fn rm(wanted: &PortRmArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+fn rm(wanted: &PortRmArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let called = Called::of(&wanted.container);
     let mut port = wanted.port;
     port.host = one_address(port.host, wanted.ip)?;
     let network = wanted.network.as_ref();
-    let found = match attachments(&engine, &called, network, host_context) {
+    let found = match attachments(&engine, &called, network, context) {
         Err(error) if error.kind() == Kind::NotFound => {
             return forget(&engine, wanted, output, error);
         }
@@ -136,14 +136,14 @@ fn forget(
     Ok(Answer::text(names(output, &gone)?))
 }
 
-fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
-    let (records, kept) = shown(&engine, wanted.container.as_deref(), host_context)?;
+fn ls(wanted: &PortLsArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
+    let (records, kept) = shown(&engine, wanted.container.as_deref(), context)?;
     let aliases = engine.records.aliases()?;
     let is_all = wanted.container.is_none() && wanted.network.is_none();
     let mapped = match is_all {
-        true => Mapped::ask_all(&aliases, host_context),
-        false => Mapped::ask(&aliases, host_context),
+        true => Mapped::ask_all(&aliases, context),
+        false => Mapped::ask(&aliases, context),
     };
     let mut rows = rows(&records, &kept, &mapped);
     entitle(&engine, wanted.network.as_ref(), &mut rows, |row| row.port.named())?;

@@ -15,7 +15,7 @@ use super::titles::{Named, entitle, shown};
 use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, Shown, list};
 
 /// The publisher of ports that Docker maps by itself.
@@ -102,17 +102,13 @@ impl PublishedView {
     }
 }
 
-pub(super) fn run(
-    wanted: &PortsArgs,
-    output: Output,
-    host_context: &HostContext,
-) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+pub(super) fn run(wanted: &PortsArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let records = engine.records.attachments()?;
     let aliases = engine.records.aliases()?;
     let mapped = match wanted.network {
-        None => Mapped::ask_all(&aliases, host_context),
-        Some(_) => Mapped::ask(&aliases, host_context),
+        None => Mapped::ask_all(&aliases, context),
+        Some(_) => Mapped::ask(&aliases, context),
     };
     let mut rows = all(&records, &mapped);
     entitle(&engine, wanted.network.as_ref(), &mut rows, PublishedView::named)?;

@@ -16,7 +16,7 @@ use super::table::Table;
 use super::titles::{Named, Titles, shown};
 use super::view::{AttachmentView, PortView};
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, Shown, list};
 
 /// How much of a container's id people need.
@@ -25,8 +25,8 @@ const SHORT: usize = 12;
 /// How much of a port's id: as much as its device's name has of it.
 const PORT: usize = 11;
 
-pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+pub(super) fn run(wanted: &PsArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let records = engine.records.attachments()?;
     // A runtime's own name for a network does as well.
     let meant = wanted.network.as_ref().map(|name| (name, engine.records.network(name)));
@@ -49,14 +49,14 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
         });
     }
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
-    let mapped = Mapped::ask(&aliases, host_context);
+    let mapped = Mapped::ask(&aliases, context);
     if output != Output::Table || wanted.listing.format.is_some() {
         name_interfaces(&mut rows, &records);
     }
     complete(&mut rows, &mapped, &titles);
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| name(row, listing.no_trunc);
-    let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, host_context.now);
+    let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, context.now);
     let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }

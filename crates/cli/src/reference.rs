@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use cni::reference::{Boot, HeldFile, NETWORKS, RESULTS};
 use model::{Ipam, Network};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// Whether the container that a file names still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +22,14 @@ pub(super) enum Life {
 }
 
 /// Every file of every directory that the reference plugins or `networks` use.
-pub(super) fn files(host_context: &HostContext, networks: &[Network]) -> Vec<HeldFile> {
+pub(super) fn files(context: &CommandContext, networks: &[Network]) -> Vec<HeldFile> {
     let mut directories = BTreeSet::new();
-    if let Ok(entries) = fs::read_dir(below(&host_context.root, Path::new(NETWORKS))) {
+    if let Ok(entries) = fs::read_dir(below(&context.root, Path::new(NETWORKS))) {
         directories.extend(entries.flatten().map(|entry| entry.path()));
     }
     for network in networks {
         if let Ipam::HostLocal { directory, .. } = &network.ipam {
-            directories.insert(below(&host_context.root, directory));
+            directories.insert(below(&context.root, directory));
         }
     }
     let mut files: Vec<HeldFile> =
@@ -40,16 +40,16 @@ pub(super) fn files(host_context: &HostContext, networks: &[Network]) -> Vec<Hel
 
 /// Whether the container that `file` names still exists: libcni's stored result decides, and then
 /// the boot in which the file was written.
-pub(super) fn life(file: &HeldFile, host_context: &HostContext) -> Life {
+pub(super) fn life(file: &HeldFile, context: &CommandContext) -> Life {
     if file.container.is_empty() {
         return Life::Gone("a crash left it without an owner");
     }
-    let sandboxes = file.sandboxes(&below(&host_context.root, Path::new(RESULTS)));
-    let exists = |path: &PathBuf| below(&host_context.root, path).exists();
+    let sandboxes = file.sandboxes(&below(&context.root, Path::new(RESULTS)));
+    let exists = |path: &PathBuf| below(&context.root, path).exists();
     if sandboxes.iter().any(exists) {
         return Life::Alive;
     }
-    if Boot::read(&host_context.root.join("proc/stat"), &host_context.root.join("dev"))
+    if Boot::read(&context.root.join("proc/stat"), &context.root.join("dev"))
         .outdates(file.modified)
     {
         return Life::Gone("it was written before this boot");

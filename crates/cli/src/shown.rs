@@ -17,7 +17,7 @@ use page::{Content, Numbered, View};
 use super::mapped::Mapped;
 use super::titles::Titles;
 use super::{doctor, ipam, ports, ps, summary};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// A part of the list has so many ports.
 const PORTS: usize = 500;
@@ -32,7 +32,7 @@ pub fn content<'a>(
     config: &Config,
     outside: &Outside<'a>,
 ) -> Result<Option<Filled>> {
-    let host_context = HostContext {
+    let context = CommandContext {
         facts: outside.facts,
         running: outside.running,
         runs: outside.runs,
@@ -44,33 +44,31 @@ pub fn content<'a>(
         store: vec![config.store.runtime.clone(), config.store.state.clone()],
         names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
-        ..summary::host_context(engine, config)
+        ..summary::context(engine, config)
     };
     let known = |content: Content| Ok(Some((content, Vec::new())));
     match view {
-        View::Overview => ShownRecords::read_all(&host_context)?.overview(&host_context),
-        View::Containers(wanted) => {
-            ShownRecords::read(&host_context)?.containers(wanted, &host_context)
-        }
+        View::Overview => ShownRecords::read_all(&context)?.overview(&context),
+        View::Containers(wanted) => ShownRecords::read(&context)?.containers(wanted, &context),
         View::Container { name, runtime } => {
-            ShownRecords::read(&host_context)?.container(name, runtime, &host_context)
+            ShownRecords::read(&context)?.container(name, runtime, &context)
         }
         View::Ports(wanted) => {
-            let book = ShownRecords::read_all(&host_context)?;
+            let book = ShownRecords::read_all(&context)?;
             let ports = book.all_ports();
             let all = ports.len();
             let (ports, part) = ListPart::of(ports, wanted.number, PORTS);
             Ok(Some((Content::Ports(Ports { ports, all, part }), book.mapped.notes)))
         }
-        View::Addresses(wanted) => known(addresses::pools(wanted, &host_context)?),
+        View::Addresses(wanted) => known(addresses::pools(wanted, &context)?),
         View::Events(Numbered { of, number }) => {
-            known(Content::Events(events::events(of.as_deref(), *number, &host_context)))
+            known(Content::Events(events::events(of.as_deref(), *number, &context)))
         }
-        View::Hosts => known(Content::Hosts(members(&host_context)?)),
-        View::Checks => known(Content::Checks(doctor::shown(&host_context))),
-        View::Explain(asked) => explained::explained(asked, &host_context).map(Some),
+        View::Hosts => known(Content::Hosts(members(&context)?)),
+        View::Checks => known(Content::Checks(doctor::shown(&context))),
+        View::Explain(asked) => explained::explained(asked, &context).map(Some),
         View::Denied(Numbered { of, number }) => {
-            known(explained::refusals(of.as_deref(), *number, &host_context)?)
+            known(explained::refusals(of.as_deref(), *number, &context)?)
         }
         View::Style | View::Script | View::Icon | View::Live => Ok(None),
     }
@@ -85,22 +83,22 @@ struct ShownRecords {
 }
 
 impl ShownRecords {
-    fn read(host_context: &HostContext) -> Result<Self> {
-        Self::read_with(host_context, Mapped::ask)
+    fn read(context: &CommandContext) -> Result<Self> {
+        Self::read_with(context, Mapped::ask)
     }
 
     /// With the ports of Docker's own networks.
-    fn read_all(host_context: &HostContext) -> Result<Self> {
-        Self::read_with(host_context, Mapped::ask_all)
+    fn read_all(context: &CommandContext) -> Result<Self> {
+        Self::read_with(context, Mapped::ask_all)
     }
 
     fn read_with(
-        host_context: &HostContext,
-        ask: impl Fn(&[model::Alias], &HostContext) -> Mapped,
+        context: &CommandContext,
+        ask: impl Fn(&[model::Alias], &CommandContext) -> Mapped,
     ) -> Result<Self> {
-        let engine = (host_context.engine)()?;
+        let engine = (context.engine)()?;
         let aliases = engine.records.aliases()?;
-        let mapped = ask(&aliases, host_context);
+        let mapped = ask(&aliases, context);
         let (networks, records) = (engine.records.networks()?, engine.records.attachments()?);
         Ok(Self { networks, records, aliases: super::network::by_network(aliases), mapped })
     }
@@ -109,9 +107,9 @@ impl ShownRecords {
         Titles::of(&self.networks).with(&self.aliases)
     }
 
-    fn attachments(&self, host_context: &HostContext) -> Vec<page::shown::Attachment> {
+    fn attachments(&self, context: &CommandContext) -> Vec<page::shown::Attachment> {
         let rows = ps::all(&self.records, &self.mapped, &self.titles());
-        rows.into_iter().map(|row| containers::attachment(row, host_context)).collect()
+        rows.into_iter().map(|row| containers::attachment(row, context)).collect()
     }
 
     fn networks(&self) -> Vec<page::shown::Network> {
@@ -134,37 +132,37 @@ impl ShownRecords {
         ports
     }
 
-    fn overview(self, host_context: &HostContext) -> Result<Option<Filled>> {
-        let engine = (host_context.engine)()?;
-        let taken = ipam::taken(&engine, &self.networks, host_context)?;
-        let facts = (host_context.facts)();
+    fn overview(self, context: &CommandContext) -> Result<Option<Filled>> {
+        let engine = (context.engine)()?;
+        let taken = ipam::taken(&engine, &self.networks, context)?;
+        let facts = (context.facts)();
         let mut notes = self.mapped.notes.clone();
         let (mut uplink, mut troubles) = (None, Vec::new());
         match &facts {
             Ok(facts) => {
                 uplink = facts.uplink().map(|link| link.name.clone());
-                let clashes = doctor::clashes(host_context, &self.networks, facts).into_iter();
+                let clashes = doctor::clashes(context, &self.networks, facts).into_iter();
                 troubles = clashes.map(|clash| clash.sentence).collect();
             }
             Err(error) => notes.push(format!("the kernel does not describe this host: {error}")),
         }
-        troubles.extend(super::events::contested(host_context));
+        troubles.extend(super::events::contested(context));
         let content = Overview {
             uplink,
             networks: self.networks(),
-            attachments: self.attachments(host_context),
+            attachments: self.attachments(context),
             troubles,
             addresses: addresses::sum(&self.networks, &taken),
             ports: self.all_ports().len(),
-            events: events::last(LAST, host_context, |_| true),
+            events: events::last(LAST, context, |_| true),
         };
         Ok(Some((Content::Overview(content), notes)))
     }
 }
 
 /// As `spoke host ls` lists them.
-fn members(host_context: &HostContext) -> Result<Hosts> {
-    let Reply::Hosts(view) = hosts::ask(&host_context.runtime, &Ask::Hosts)? else {
+fn members(context: &CommandContext) -> Result<Hosts> {
+    let Reply::Hosts(view) = hosts::ask(&context.runtime, &Ask::Hosts)? else {
         return Err(Error::bug("the daemon answered something else than hosts"));
     };
     let mut notes = view.notes;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::table::Table;
 use crate::answer::Answer;
 use crate::args::neutron::{NeutronCommand, StockCommand};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 
 /// Ports of one kind, as they are shown.
@@ -37,24 +37,24 @@ struct DrainedView {
 pub(super) fn run(
     command: &NeutronCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     let NeutronCommand::Stock(command) = command;
-    let neutron = (host_context.neutron)()?.ok_or_else(|| {
+    let neutron = (context.neutron)()?.ok_or_else(|| {
         Error::unsupported(
             "no cloud is configured: add [neutron] to the configuration of this host",
         )
     })?;
     match command {
-        StockCommand::Ls => list(&neutron, output, host_context),
+        StockCommand::Ls => list(&neutron, output, context),
         StockCommand::Drain { networks } => drain(&neutron, networks, output),
     }
 }
 
-fn list(neutron: &Neutron, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn list(neutron: &Neutron, output: Output, context: &CommandContext) -> Result<Answer> {
     let kinds = neutron.stock()?;
     let views: Vec<KindView> = kinds.iter().map(view).collect();
-    let text = render(output, &views, || table(&kinds, host_context.now).text())?;
+    let text = render(output, &views, || table(&kinds, context.now).text())?;
     let notes = troubles(neutron, &kinds).into_iter().map(|(what, fix)| format!("{what}; {fix}"));
     Ok(Answer { notes: notes.collect(), ..Answer::text(text) })
 }

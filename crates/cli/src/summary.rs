@@ -10,7 +10,7 @@ use model::{Network, Result};
 use super::titles::Titles;
 use super::usage::{self, Taken};
 use super::{doctor, findings};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// Each subnet of this host that one of these networks and another one use, as `spoke doctor` says it but for the names:
 /// they are those in the book, whatever networks are called meanwhile.
@@ -19,10 +19,10 @@ pub fn clashes<'a>(
     config: &Config,
     networks: &[Network],
 ) -> Result<BTreeSet<Clash>> {
-    let host_context = host_context(engine, config);
+    let context = context(engine, config);
     let untitled = |network: &Network| Network { title: None, ..network.clone() };
     let networks: Vec<Network> = networks.iter().map(untitled).collect();
-    Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?))
+    Ok(doctor::clashes(&context, &networks, &(context.facts)()?))
 }
 
 /// How full each pool of `networks` is.
@@ -46,8 +46,8 @@ pub fn finding(finding: &Finding) -> (&'static str, String) {
     (view.kind, format!("{}: {}", view.subject, view.why))
 }
 
-pub(super) fn host_context<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> HostContext<'a> {
-    HostContext {
+pub(super) fn context<'a>(engine: &'a OpenEngine<'a>, config: &Config) -> CommandContext<'a> {
+    CommandContext {
         engine,
         facts: &host::facts::read,
         taken: &linux::taken,

@@ -38,7 +38,7 @@ use store::Memory;
 use tempfile::TempDir;
 
 use super::run;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// 2026-11-18T12:00:00Z
 const NOW: u64 = 1_795_003_200;
@@ -163,7 +163,7 @@ impl Fixture {
             Ok(())
         };
         let config = kurma_below(self.root.path());
-        let host_context = HostContext {
+        let context = CommandContext {
             engine: &|| Ok(self.engine()),
             facts: &|| Ok(self.facts.clone()),
             taken: &|_| linux::Taken::Kept,
@@ -190,7 +190,7 @@ impl Fixture {
         };
         let args = std::iter::once(&"spoke").chain(line).map(OsString::from).collect();
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let code = run(args, &host_context, &mut out, &mut err);
+        let code = run(args, &context, &mut out, &mut err);
         (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
     }
 

@@ -16,18 +16,18 @@ use model::Result;
 
 use super::args::TrafficCommand;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 
 pub(super) fn run(
     command: &TrafficCommand,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
     match command {
-        TrafficCommand::Top(wanted) => top::run(wanted, output, host_context, out),
-        TrafficCommand::Flows(wanted) => flows::run(wanted, output, host_context, out),
-        TrafficCommand::Capture(wanted) => capture::run(wanted, output, host_context, out),
+        TrafficCommand::Top(wanted) => top::run(wanted, output, context, out),
+        TrafficCommand::Flows(wanted) => flows::run(wanted, output, context, out),
+        TrafficCommand::Capture(wanted) => capture::run(wanted, output, context, out),
     }
 }

@@ -9,7 +9,7 @@ use model::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use crate::answer::{Answer, FOUND};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 use crate::status_table::{self, StatusRow};
 
@@ -60,8 +60,8 @@ enum State {
 
 impl Set<'_> {
     /// The units of this host.
-    fn units(&self, host_context: &HostContext) -> Result<Vec<Unit>> {
-        let program = quoted(&host_context.executable)?;
+    fn units(&self, context: &CommandContext) -> Result<Vec<Unit>> {
+        let program = quoted(&context.executable)?;
         let socket = quoted(self.socket)?;
         let mark = format!("# Written by `spoke {} install`; ", self.command);
         let unit = |(name, template): &(&'static str, &str)| {
@@ -76,9 +76,9 @@ impl Set<'_> {
         &self,
         directory: &Path,
         enable: bool,
-        host_context: &HostContext,
+        context: &CommandContext,
     ) -> Result<Answer> {
-        let units = self.units(host_context)?;
+        let units = self.units(context)?;
         let names: Vec<&str> = units.iter().map(|unit| unit.name).collect();
         let states = units.iter().map(|unit| unit.state(directory)).collect::<Result<Vec<_>>>()?;
         for (unit, state) in units.iter().zip(&states) {
@@ -99,7 +99,7 @@ impl Set<'_> {
             text.push_str(&format!("wrote {}\n", unit.path(directory).display()));
         }
         let mut notes = Vec::new();
-        match host_context.systemctl {
+        match context.systemctl {
             Some(systemctl) if enable => {
                 systemctl(&["daemon-reload"])?;
                 let stop = |service| systemctl(&["stop", service]);
@@ -117,8 +117,8 @@ impl Set<'_> {
         Ok(Answer { notes, ..Answer::text(text) })
     }
 
-    pub(super) fn uninstall(&self, directory: &Path, host_context: &HostContext) -> Result<Answer> {
-        let units = self.units(host_context)?;
+    pub(super) fn uninstall(&self, directory: &Path, context: &CommandContext) -> Result<Answer> {
+        let units = self.units(context)?;
         let mut ours = Vec::new();
         let mut notes = Vec::new();
         for unit in &units {
@@ -143,7 +143,7 @@ impl Set<'_> {
             );
             return Err(Error::not_found(what));
         }
-        if let (Some(systemctl), false) = (host_context.systemctl, ours.is_empty()) {
+        if let (Some(systemctl), false) = (context.systemctl, ours.is_empty()) {
             let names: Vec<&str> = ours.iter().map(|unit| unit.name).collect();
             systemctl(&[&["disable", "--now"], &names[..]].concat())?;
         }
@@ -152,7 +152,7 @@ impl Set<'_> {
             unit.remove(directory)?;
             text.push_str(&format!("removed {}\n", unit.path(directory).display()));
         }
-        if let (Some(systemctl), false) = (host_context.systemctl, ours.is_empty()) {
+        if let (Some(systemctl), false) = (context.systemctl, ours.is_empty()) {
             systemctl(&["daemon-reload"])?;
             let restart = |service| systemctl(&["try-restart", service]);
             self.passed_to.map_or(Ok(()), restart)?;
@@ -164,23 +164,23 @@ impl Set<'_> {
     pub(super) fn status(
         &self,
         directory: &Path,
-        host_context: &HostContext,
+        context: &CommandContext,
         output: Output,
         answer: std::result::Result<String, String>,
     ) -> Result<Answer> {
-        self.status_with(directory, host_context, output, (answer, Vec::new()))
+        self.status_with(directory, context, output, (answer, Vec::new()))
     }
 
     /// The same with more lines, each with a name and whether it is as it should be.
     pub(super) fn status_with(
         &self,
         directory: &Path,
-        host_context: &HostContext,
+        context: &CommandContext,
         output: Output,
         (answer, more): (std::result::Result<String, String>, More),
     ) -> Result<Answer> {
         let mut parts = Vec::new();
-        for unit in self.units(host_context)? {
+        for unit in self.units(context)? {
             parts.push(self.part(&unit, unit.state(directory)?));
         }
         let code = if answer.is_ok() { 0 } else { FOUND };

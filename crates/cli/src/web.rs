@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::args::web::WebArgs;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 
 /// The token's length, in bytes.
@@ -39,10 +39,10 @@ struct WebView {
 pub(super) fn run(
     wanted: &WebArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
-    let socket = web::socket(&host_context.runtime);
+    let socket = web::socket(&context.runtime);
     connect(&socket)?;
     let failed = |cause| Error::os(format!("listening at 127.0.0.1:{}", wanted.port), cause);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted.port)).map_err(failed)?;

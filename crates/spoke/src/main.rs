@@ -79,7 +79,7 @@ fn command(args: Vec<OsString>) -> u8 {
         Err(error) => Err(Error::new(error.kind(), error.to_string())),
     };
     let listening = linux::Listening::default();
-    let shown = cli::HostContext {
+    let context = cli::CommandContext {
         engine: &engine,
         facts: &facts::read,
         taken: &|map| listening.taken(map),
@@ -104,7 +104,7 @@ fn command(args: Vec<OsString>) -> u8 {
         serve: &|| daemon::run(config.clone(), VIEWS),
         systemctl: Path::new(SYSTEMD).exists().then_some(&systemctl),
     };
-    cli::run(args, &shown, &mut out, &mut err)
+    cli::run(args, &context, &mut out, &mut err)
 }
 
 /// What the daemon reports as commands show it.

@@ -7,7 +7,7 @@ use netlink::{At, Socket};
 use serde::Serialize;
 
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 
 /// How names are resolved on this host.
@@ -34,9 +34,9 @@ struct ZoneView {
 pub(super) fn run(
     output: Output,
     places: &[ServedGateway],
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let (enabled, networks) = (host_context.names_host, zones(places)?);
+    let (enabled, networks) = (context.names_host, zones(places)?);
     let resolved = linux::resolved::Resolved::connect()?.is_some();
     let view = HostView { enabled, resolved, networks };
     Ok(Answer::text(render(output, &view, || text(&view))?))

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::super::args::ImageArgs;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 
 /// An image that was made.
@@ -22,10 +22,10 @@ struct BuiltImage {
 pub(super) fn write(
     wanted: &ImageArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     let version = env!("CARGO_PKG_VERSION");
-    let recipe = Recipe::daemon(&wanted.name, version, &host_context.executable);
+    let recipe = Recipe::daemon(&wanted.name, version, &context.executable);
     let (id, path) = match (&wanted.archive, &wanted.layout) {
         (Some(file), _) => (build::archive(&recipe, file)?, file),
         (None, Some(directory)) => (build::layout(&recipe, directory)?, directory),

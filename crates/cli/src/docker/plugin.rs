@@ -8,7 +8,7 @@ use std::path::Path;
 use model::{Error, Result};
 
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 const CONFIG: &str = include_str!("../../../../packaging/plugin/config.json");
 
@@ -29,10 +29,10 @@ const DIRECTORIES: [&str; 9] = [
 /// How the kernel's loader knows a program that wants another one to load it.
 const INTERPRETED: &[u8] = b"/ld-linux";
 
-pub(super) fn write(directory: &Path, host_context: &HostContext) -> Result<Answer> {
+pub(super) fn write(directory: &Path, context: &CommandContext) -> Result<Answer> {
     let doing = |path: &Path| format!("writing {}", path.display());
     refuse_filled(directory)?;
-    refuse_dynamic(&host_context.executable)?;
+    refuse_dynamic(&context.executable)?;
     let root = directory.join("rootfs");
     for below in DIRECTORIES {
         let path = root.join(below);
@@ -41,7 +41,7 @@ pub(super) fn write(directory: &Path, host_context: &HostContext) -> Result<Answ
     let link = root.join("var/run");
     std::os::unix::fs::symlink("/run", &link).map_err(|cause| Error::os(doing(&link), cause))?;
     let program = root.join("spoke");
-    let placed = fs::copy(&host_context.executable, &program)
+    let placed = fs::copy(&context.executable, &program)
         .and_then(|_| fs::set_permissions(&program, fs::Permissions::from_mode(0o755)));
     placed.map_err(|cause| Error::os(doing(&program), cause))?;
     let config = directory.join("config.json");

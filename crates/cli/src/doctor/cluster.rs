@@ -7,12 +7,12 @@ use host::hosts::{self, Ask, Reply};
 use host::time::{self, rfc3339};
 
 use crate::check::Check;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
-pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
-    let Some(state) = host_context.store.last() else { return Vec::new() };
+pub(super) fn checks(context: &CommandContext) -> Vec<Check> {
+    let Some(state) = context.store.last() else { return Vec::new() };
     let mut checks = certificates(state);
-    checks.extend(notes(host_context, state));
+    checks.extend(notes(context, state));
     checks.extend(cluster_health::etcd_serves(state).map(|serves| match serves {
         true => Check::ok("this host's server of the cluster's etcd takes connections"),
         false => Check::fail("this host's server of the cluster's etcd is down", log(state)),
@@ -21,11 +21,11 @@ pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
 }
 
 /// What the daemon says of the cluster: what does not work, and what later versions wrote that this one does not use.
-fn notes(host_context: &HostContext, state: &Path) -> Vec<Check> {
+fn notes(context: &CommandContext, state: &Path) -> Vec<Check> {
     if !hosts::is_member(&hosts::place(state)) {
         return Vec::new();
     }
-    match hosts::ask(&host_context.runtime, &Ask::Hosts) {
+    match hosts::ask(&context.runtime, &Ask::Hosts) {
         Ok(Reply::Hosts(view)) => {
             let lost = view.lost.map(|(since, why)| {
                 let what = format!("since {} the cluster is not heard of: {why}", rfc3339(since));

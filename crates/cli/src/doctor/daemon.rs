@@ -3,15 +3,15 @@
 use model::{Network, Runtime};
 
 use crate::check::Check;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::daemon::unanswered;
 
 /// What a daemon that was killed leaves behind: Docker tries again for up to a minute with each command that concerns one of its
 /// networks, and holds the container meanwhile.
-pub(super) fn check(host_context: &HostContext, networks: &[Network]) -> Option<Check> {
+pub(super) fn check(context: &CommandContext, networks: &[Network]) -> Option<Check> {
     let mut dockers = networks.iter().filter(|network| network.runtime == Runtime::Docker);
     let network = dockers.next()?.called();
-    let (why, fix) = unanswered(host_context)?;
+    let (why, fix) = unanswered(context)?;
     let rest = match dockers.count() {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -5,10 +5,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::check::Check;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
-pub(super) fn stores(host_context: &HostContext) -> Vec<Check> {
-    host_context.store.iter().map(|directory| store(directory)).collect()
+pub(super) fn stores(context: &CommandContext) -> Vec<Check> {
+    context.store.iter().map(|directory| store(directory)).collect()
 }
 
 /// Tries it with an empty file, which is removed again. A directory that is not there yet is

@@ -10,7 +10,7 @@ use model::{Error, Result};
 use rustix::process::geteuid;
 
 use crate::check::{Check, parameter};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The settings that forbid users to have namespaces.
 const FORBIDDEN: [(&str, &str); 3] = [
@@ -19,15 +19,15 @@ const FORBIDDEN: [(&str, &str); 3] = [
     ("kernel.apparmor_restrict_unprivileged_userns", "1"),
 ];
 
-pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
-    let networks = match host_context.kurma.networks() {
+pub(super) fn checks(context: &CommandContext) -> Vec<Check> {
+    let networks = match context.kurma.networks() {
         Ok(networks) => networks,
         Err(error) => {
             let what = format!("pods have no networks: {error}");
             return vec![Check::fail(what, "spoke kurma validate")];
         }
     };
-    let is_used = host_context.kurma.directories().plugins().exists();
+    let is_used = context.kurma.directories().plugins().exists();
     if networks.is_empty() && !is_used {
         return Vec::new();
     }
@@ -35,12 +35,12 @@ pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
         .refused()
         .map(|refused| Check::fail(refused.error.to_string(), "spoke kurma validate"))
         .collect();
-    checks.extend(engines(host_context, &networks));
+    checks.extend(engines(context, &networks));
     if !geteuid().is_root() {
         // Namespaces of unprivileged users are their own.
-        checks.extend(forbidden(&host_context.root));
+        checks.extend(forbidden(&context.root));
     } else if is_used {
-        checks.extend(running(host_context, &networks).unwrap_or_else(|error| {
+        checks.extend(running(context, &networks).unwrap_or_else(|error| {
             vec![Check::fail(format!("plugins out of images: {error}"), "spoke kurma status")]
         }));
     }
@@ -51,8 +51,8 @@ pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
 }
 
 /// Plugins that do not run although they should, and their pending calls.
-fn running(host_context: &HostContext, networks: &PodNetworks) -> Result<Vec<Check>> {
-    let plugins = host_context.kurma.pod()?;
+fn running(context: &CommandContext, networks: &PodNetworks) -> Result<Vec<Check>> {
+    let plugins = context.kurma.pod()?;
     let status = plugins.status(networks)?;
     let mut checks: Vec<Check> = status.iter().filter_map(of_plugin).collect();
     checks.extend(status.iter().filter_map(of_image));
@@ -119,8 +119,8 @@ fn unreadable((pod, error): &(PodId, Error)) -> Check {
 }
 
 /// Programs that are to run plugin containers and are not there.
-fn engines(host_context: &HostContext, networks: &PodNetworks) -> Vec<Check> {
-    let mut programs: Vec<String> = match host_context.kurma.engine() {
+fn engines(context: &CommandContext, networks: &PodNetworks) -> Vec<Check> {
+    let mut programs: Vec<String> = match context.kurma.engine() {
         Engine::Native => Vec::new(),
         Engine::Runtime(program) => vec![program.display().to_string()],
     };

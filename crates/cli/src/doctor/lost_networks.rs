@@ -4,21 +4,21 @@ use docker::api::Reach;
 use model::Network;
 
 use crate::check::Check;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// How many networks a sentence names.
 const NAMED: usize = 5;
 
 /// Docker's networks stay with Docker when the book's files are deleted, and no container comes to them any more.
-pub(super) fn check(host_context: &HostContext, networks: &[Network]) -> Option<Check> {
-    let read = || (host_context.engine)()?.records.aliases();
+pub(super) fn check(context: &CommandContext, networks: &[Network]) -> Option<Check> {
+    let read = || (context.engine)()?.records.aliases();
     // A book that cannot be read is another check's.
     let aliases = read().ok()?;
     let in_book = |id: &model::AliasId| {
         let mut known = aliases.iter().filter(|alias| alias.id == *id);
         known.any(|alias| networks.iter().any(|network| network.name == alias.network))
     };
-    let listed = (host_context.docker_networks)();
+    let listed = (context.docker_networks)();
     let is_ours = |driver: &str| driver == "spoke" || driver.starts_with("spoke:");
     let lost: Vec<String> = listed
         .iter()

@@ -3,12 +3,12 @@
 use model::Network;
 
 use crate::check::Check;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::pending;
 
-pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Check> {
+pub(super) fn checks(context: &CommandContext, networks: &[Network]) -> Vec<Check> {
     let mut checks = Vec::new();
-    match pending::silent(host_context, networks) {
+    match pending::silent(context, networks) {
         Ok(silent) => checks.extend(silent.into_iter().map(|(name, error)| {
             let what = format!("plugin {name} does not answer, its networks are unusable: {error}");
             Check::fail(what, format!("start plugin {name}, or remove its networks"))
@@ -18,7 +18,7 @@ pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Ch
                 .without_fix(),
         ),
     }
-    match (host_context.foreign)().and_then(|foreign| foreign.remote.pending()) {
+    match (context.foreign)().and_then(|foreign| foreign.remote.pending()) {
         Ok(cleanups) if cleanups.is_empty() => {}
         Ok(cleanups) => {
             let what = format!("pending cleanups at Docker plugins: {}", cleanups.len());

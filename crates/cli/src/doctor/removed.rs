@@ -3,21 +3,21 @@
 use model::{Alias, Network, Runtime};
 
 use crate::check::Check;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// An engine may list a network so many seconds after it asked for it.
 const MAKING: u64 = 20;
 
 /// Docker removes a network also where the daemon does not answer, and says that all went well: the book keeps it, with its
 /// subnet. The daemon frees what its engine has listed before.
-pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Check> {
-    let read = || (host_context.engine)()?.records.aliases();
+pub(super) fn checks(context: &CommandContext, networks: &[Network]) -> Vec<Check> {
+    let read = || (context.engine)()?.records.aliases();
     // A book that cannot be read is another check's.
     let Ok(aliases) = read() else { return Vec::new() };
     let of = |network: &Network| -> Vec<&Alias> {
         aliases.iter().filter(|alias| alias.network == network.name).collect()
     };
-    let is_made = |alias: &&Alias| host_context.now.0.saturating_sub(alias.since.0) >= MAKING;
+    let is_made = |alias: &&Alias| context.now.0.saturating_sub(alias.since.0) >= MAKING;
     let dockers = networks.iter().filter(|network| network.runtime == Runtime::Docker);
     let dockers: Vec<_> = dockers
         .map(|network| (network, of(network)))
@@ -27,7 +27,7 @@ pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Ch
         return Vec::new();
     }
     // An engine that does not answer may have any of them.
-    let Some(listed) = (host_context.listed)() else { return Vec::new() };
+    let Some(listed) = (context.listed)() else { return Vec::new() };
     let is_gone = |known: &[&Alias]| known.iter().all(|alias| !listed.contains(alias.id.as_str()));
     let gone = dockers.iter().filter(|(_, known)| is_gone(known));
     gone.map(|(network, _)| warned(network)).collect()

@@ -11,7 +11,7 @@ use netlink::sysctl::Parameter;
 use super::super::claims::{self, Claimed, Owner};
 use super::super::findings;
 use crate::check::{Check, parameter};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::daemon::restart;
 
 /// The default MTU of Ethernet devices, in bytes.
@@ -151,19 +151,19 @@ const IPTABLES: [&str; 2] = ["ip filter FORWARD", "ip6 filter FORWARD"];
 
 /// Bridged packets that pass the rules for routed ones are dropped by a policy meant for those.
 pub(super) fn bridge_filter(
-    host_context: &HostContext,
+    context: &CommandContext,
     forward: &Forward,
     bridges: &[String],
 ) -> Option<Check> {
     let calls = Parameter::bridge_calls(Family::V4);
-    let is_on = read(&host_context.root, &calls).as_deref() == Some("1");
+    let is_on = read(&context.root, &calls).as_deref() == Some("1");
     match (is_on, forward) {
         (true, Forward::Dropped(chains)) if !cut_off(chains, bridges).is_empty() => {
             let what = format!(
                 "{calls} is on and forwarded packets are dropped by policy: containers on one bridge may not \
                  reach each other"
             );
-            Some(let_pass(what, &cut_off(chains, bridges), restart(host_context)))
+            Some(let_pass(what, &cut_off(chains, bridges), restart(context)))
         }
         (true, _) => {
             Some(Check::ok("br_netfilter filters bridged packets, and no policy drops them"))
@@ -191,11 +191,11 @@ fn names<'a>(chains: impl Iterator<Item = &'a DroppingChain>) -> String {
 
 /// Subnets that two networks have, or that hide what this host reaches otherwise.
 pub(super) fn subnets(
-    host_context: &HostContext,
+    context: &CommandContext,
     networks: &[Network],
     facts: &HostFacts,
 ) -> Vec<Check> {
-    let overlaps = overlaps(host_context, networks, facts).into_iter();
+    let overlaps = overlaps(context, networks, facts).into_iter();
     let mut checks: Vec<Check> = overlaps.map(|overlap| overlap.check).collect();
     if checks.is_empty() {
         checks.push(Check::ok("no subnets overlap"));
@@ -219,11 +219,11 @@ impl Overlap {
 
 /// All of them.
 pub(super) fn overlaps(
-    host_context: &HostContext,
+    context: &CommandContext,
     networks: &[Network],
     facts: &HostFacts,
 ) -> Vec<Overlap> {
-    let claims = claims::claims(host_context, networks, facts);
+    let claims = claims::claims(context, networks, facts);
     let mut overlaps: Vec<Overlap> = claims::clashes(&claims)
         .into_iter()
         .map(|(one, other)| {

@@ -7,7 +7,7 @@ use spec::{NEUTRON_KEYS, NetworkSpec, NeutronOptions, neutron};
 
 use super::frame;
 use crate::args::{CreateArgs, Driver};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// How options are given.
 const FLAG: &str = "--opt";
@@ -16,7 +16,7 @@ const FLAG: &str = "--opt";
 pub(super) fn network(
     wanted: &CreateArgs,
     spec: &NetworkSpec,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Option<Network>> {
     if wanted.driver != Driver::Neutron {
         return match wanted.options.first() {
@@ -31,8 +31,8 @@ pub(super) fn network(
     }
     let kind =
         LinkKind::Neutron(Box::new(NeutronOptions::read(FLAG, &texts(wanted)?)?.link(FLAG)?));
-    let wiring = spec.wiring(kind, host_context.backend);
-    Ok(Some(spec.network(frame(wanted, host_context, Ipam::None), wiring)))
+    let wiring = spec.wiring(kind, context.backend);
+    Ok(Some(spec.network(frame(wanted, context, Ipam::None), wiring)))
 }
 
 /// The options by their full names; what all of them begin with may be left out here.

@@ -10,13 +10,13 @@ use spec::ovs::{self, OVS_PREFIX, OvsTexts};
 use spec::{Frame, NetworkSpec};
 
 use crate::args::{CreateArgs, Driver, IpamDriver};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The requested network, if it is a segment of Open vSwitch.
 pub(super) fn network(
     wanted: &CreateArgs,
     spec: &NetworkSpec,
-    host_context: &HostContext,
+    context: &CommandContext,
     taken: &dyn Fn() -> Result<Occupancy>,
 ) -> Result<Option<Network>> {
     if wanted.driver != Driver::Ovs {
@@ -37,9 +37,9 @@ pub(super) fn network(
     }
     let ipam = Ipam::Book { pools: super::pools(wanted, &subnets)? };
     let routes = wanted.gateways.iter().map(default_route).collect();
-    let frame = Frame { routes, ..super::frame(wanted, host_context, ipam) };
+    let frame = Frame { routes, ..super::frame(wanted, context, ipam) };
     let kind = LinkKind::Ovs(Box::new(segment));
-    Ok(Some(spec.network(frame, spec.wiring(kind, host_context.backend))))
+    Ok(Some(spec.network(frame, spec.wiring(kind, context.backend))))
 }
 
 /// By the router on the segment.

@@ -7,14 +7,14 @@ use spec::NetworkSpec;
 
 use super::frame;
 use crate::args::{CreateArgs, Driver};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The network that is asked for, if plugins make it. Its list is read once: what becomes of the
 /// file later does not concern the network.
 pub(super) fn network(
     wanted: &CreateArgs,
     spec: &NetworkSpec,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Option<Network>> {
     let file = match (&wanted.driver, &wanted.conflist) {
         (Driver::Cni, Some(file)) => file,
@@ -30,6 +30,6 @@ pub(super) fn network(
         (_, None) => return Ok(None),
     };
     let chain = plugin_chain(&NetworkList::read(file)?, wanted.cni_path.clone())?;
-    let wiring = spec.wiring(LinkKind::Chain(chain), host_context.backend);
-    Ok(Some(spec.network(frame(wanted, host_context, Ipam::None), wiring)))
+    let wiring = spec.wiring(LinkKind::Chain(chain), context.backend);
+    Ok(Some(spec.network(frame(wanted, context, Ipam::None), wiring)))
 }

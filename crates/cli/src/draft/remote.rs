@@ -15,7 +15,7 @@ use spec::NetworkSpec;
 
 use super::{foreign, frame};
 use crate::args::{CreateArgs, Driver, IpamDriver, ScopeName};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// libnetwork's names of Spoke's own address book, of no IPAM driver, and of no network driver.
 const DEFAULT: &str = "default";
@@ -47,7 +47,7 @@ struct Spec {
 pub(super) fn network(
     wanted: &CreateArgs,
     spec: &NetworkSpec,
-    host_context: &HostContext,
+    context: &CommandContext,
     known: &[Network],
     taken: &dyn Fn() -> Result<Occupancy>,
 ) -> Result<Option<Network>> {
@@ -77,9 +77,9 @@ pub(super) fn network(
         network: kept.requested.to_text()?,
         endpoint: String::new(),
     }));
-    let firewall = kept.requested.internal.then(|| internal(host_context.backend));
-    let wiring = Wiring { firewall, ..spec.wiring(kind, host_context.backend) };
-    Ok(Some(Network { stage, ..spec.network(frame(wanted, host_context, ipam), wiring) }))
+    let firewall = kept.requested.internal.then(|| internal(context.backend));
+    let wiring = Wiring { firewall, ..spec.wiring(kind, context.backend) };
+    Ok(Some(Network { stage, ..spec.network(frame(wanted, context, ipam), wiring) }))
 }
 
 /// The plugin that allocates the addresses of a network that Spoke itself makes, if one does.

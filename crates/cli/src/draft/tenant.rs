@@ -4,11 +4,11 @@ use engine::Occupancy;
 use model::{AddressSpace, Error, Result, Space};
 
 use crate::args::{CreateArgs, Driver, IpamDriver};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The subnets in use in the space. Those that this host routes are in another.
-pub(super) fn taken(host_context: &HostContext, space: &AddressSpace) -> Result<Occupancy> {
-    (host_context.engine)()?.subnets.occupancy_of(&Space::Named(space.clone()))
+pub(super) fn taken(context: &CommandContext, space: &AddressSpace) -> Result<Occupancy> {
+    (context.engine)()?.subnets.occupancy_of(&Space::Named(space.clone()))
 }
 
 /// Refuses what needs a way through this host, and drivers whose addresses are not theirs to choose.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{allows, fenced, own};
 use crate::answer::{Answer, FOUND};
 use crate::args::egress::TestArgs;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 use crate::table::Table;
 
@@ -19,15 +19,11 @@ struct JudgedView {
     rule: Option<String>,
 }
 
-pub(super) fn test(
-    wanted: &TestArgs,
-    output: Output,
-    host_context: &HostContext,
-) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+pub(super) fn test(wanted: &TestArgs, output: Output, context: &CommandContext) -> Result<Answer> {
+    let engine = (context.engine)()?;
     let network = engine.records.network(&wanted.network)?;
     let found = match &wanted.container {
-        Some(name) => own::called(&engine, name, Some(&wanted.network), host_context)?,
+        Some(name) => own::called(&engine, name, Some(&wanted.network), context)?,
         None => Vec::new(),
     };
     let is_of_one = !found.is_empty();

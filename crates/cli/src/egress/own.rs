@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::answer::Answer;
 use crate::args::egress::SetArgs;
 use crate::container::{Called, attachments, waiting};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names};
 use crate::titles::Titles;
 
@@ -74,7 +74,7 @@ pub(super) struct OwnView {
 pub(super) fn views(
     engine: &Engine<'_>,
     network: &NetworkName,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<OwnView>> {
     let all = engine.records.attachments()?;
     let now = host::time::moment()?;
@@ -92,7 +92,7 @@ pub(super) fn views(
             strict: own.strict,
             learning_until: own
                 .is_learning(&now)
-                .then(|| rfc3339(Timestamp(host_context.now.0 + own.remaining(&now).as_secs()))),
+                .then(|| rfc3339(Timestamp(context.now.0 + own.remaining(&now).as_secs()))),
         })
     };
     let mut views: Vec<OwnView> =
@@ -111,9 +111,9 @@ pub(super) fn called(
     engine: &Engine<'_>,
     container: &str,
     network: Option<&NetworkName>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<Attachment>> {
-    let mut found = attachments(engine, &Called::of(container), network, host_context)?;
+    let mut found = attachments(engine, &Called::of(container), network, context)?;
     found.retain(|record| record.layer == Layer::Link);
     found.sort_by(|one, other| one.id.cmp(&other.id));
     match found.is_empty() {
@@ -136,10 +136,10 @@ pub(super) fn is_of(attachment: &Attachment, denied: &Denied) -> bool {
 pub(super) fn set(
     (container, network, rules): (&str, Option<NetworkName>, Option<Fence>),
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
-    let found = match called(&engine, container, network.as_ref(), host_context) {
+    let engine = (context.engine)()?;
+    let found = match called(&engine, container, network.as_ref(), context) {
         Err(error) if error.kind() == model::Kind::NotFound && rules.is_none() => {
             return forget(&engine, container, network.as_ref(), error);
         }
@@ -167,10 +167,10 @@ pub(super) fn learner(
     engine: &Engine<'_>,
     container: &str,
     network: Option<&NetworkName>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Attachment> {
     let shown = || model::text::shown(container);
-    let mut found = called(engine, container, network, host_context)?;
+    let mut found = called(engine, container, network, context)?;
     found.retain(|it| it.wiring.own_fence.is_some());
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
@@ -190,10 +190,10 @@ pub(super) fn learner(
 pub(super) fn learn(
     (container, network, until): (&str, Option<&NetworkName>, Option<Moment>),
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
-    let one = learner(&engine, container, network, host_context)?;
+    let engine = (context.engine)()?;
+    let one = learner(&engine, container, network, context)?;
     let now = engine.attachments.learn_egress(&one.id, until.as_ref())?;
     shut_by_own(&now)?;
     let network = Titles::read(&engine)?.shown(&now);

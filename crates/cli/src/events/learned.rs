@@ -8,15 +8,15 @@ use host::event::Event;
 use model::Runtime;
 
 use super::reported;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The names of Docker's containers by the ids of their endpoints.
 type Names = HashMap<String, String>;
 
 /// As far as the book or one of these events has them. Without the book, what was written is shown as it is.
-fn names(events: &[Event], host_context: &HostContext) -> Names {
+fn names(events: &[Event], context: &CommandContext) -> Names {
     let mut names = of_events(events);
-    let records = (host_context.engine)().and_then(|engine| engine.records.attachments());
+    let records = (context.engine)().and_then(|engine| engine.records.attachments());
     let of_docker = records.unwrap_or_default().into_iter().filter_map(|record| {
         let name = record.owner.filter(|_| record.runtime == Runtime::Docker)?;
         Some((record.id.container.to_string(), name.to_string()))
@@ -32,8 +32,8 @@ fn of_events(events: &[Event]) -> Names {
 }
 
 /// Says the names where these events, which are all that there are, have none.
-pub(crate) fn name_events(events: &mut [Event], host_context: &HostContext) {
-    let names = names(events, host_context);
+pub(crate) fn name_events(events: &mut [Event], context: &CommandContext) {
+    let names = names(events, context);
     call_events(events, &names);
 }
 
@@ -49,9 +49,9 @@ fn call_events(events: &mut [Event], names: &Names) {
 }
 
 /// The same of what was refused.
-pub(crate) fn name_denied(all: &mut [Denied], host_context: &HostContext) {
+pub(crate) fn name_denied(all: &mut [Denied], context: &CommandContext) {
     if all.iter().any(|denied| denied.id.is_some()) {
-        call_denied(all, &names(&reported(&host_context.events), host_context));
+        call_denied(all, &names(&reported(&context.events), context));
     }
 }
 

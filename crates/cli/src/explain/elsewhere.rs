@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use explain::Elsewhere;
 use host::hosts::{self, Ask, HostView, Reply};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::dns::is_in_cluster;
 
 /// None where this host is in no cluster, or its daemon does not answer: the walk ends at the bridge then.
-pub(super) fn of(host_context: &HostContext) -> Vec<Elsewhere> {
-    if !is_in_cluster(host_context) {
+pub(super) fn of(context: &CommandContext) -> Vec<Elsewhere> {
+    if !is_in_cluster(context) {
         return Vec::new();
     }
-    let ask = |ask| hosts::ask(&host_context.runtime, &ask);
+    let ask = |ask| hosts::ask(&context.runtime, &ask);
     // A daemon that does not answer is waited for once.
     let Ok(Reply::Hosts(known)) = ask(Ask::Hosts) else { return Vec::new() };
     let Ok(Reply::Routes(routes)) = ask(Ask::Routes) else { return Vec::new() };

@@ -2,13 +2,13 @@
 
 use explain::{Hop, Status};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// What becomes of a packet from or to one; `None` where no Docker Engine has a container of that name.
-pub(super) fn hop(word: &str, host_context: &HostContext) -> Option<Hop> {
+pub(super) fn hop(word: &str, context: &CommandContext) -> Option<Hop> {
     let name = ["docker/", "docker:"].iter().find_map(|start| word.strip_prefix(start));
     let name = name.unwrap_or(word);
-    Some(match (host_context.runs)(name)? {
+    Some(match (context.runs)(name)? {
         true => {
             let what = format!(
                 "{name} runs in Docker, and Spoke has no record of it by this name: its networks are not Spoke's, or \

@@ -7,7 +7,7 @@ use model::{Error, Kind, NetworkName, Placement, Result};
 use super::unexpected;
 use crate::answer::Answer;
 use crate::args::CreateArgs;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names};
 
 /// `spoke network create --hosts`.
@@ -15,7 +15,7 @@ pub(crate) fn create_network(
     wanted: &CreateArgs,
     hosts: &Placement,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     let unknown = wanted.flags.besides(&["mtu", "names", "sticky"], spec::is_rule);
     if let Some(flag) = unknown {
@@ -46,7 +46,7 @@ pub(crate) fn create_network(
         sticky: wanted.flags.spec.sticky.unwrap_or(false),
         rules: rules.clone(),
     };
-    let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
+    let reply = hosts::ask(&context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { network, missing, failure, mut notes, .. } = reply else {
         return Err(unexpected(&reply));
     };
@@ -65,15 +65,15 @@ pub(crate) fn create_network(
 }
 
 /// Whether the network is one of many hosts.
-pub(crate) fn is_shared(name: &NetworkName, host_context: &HostContext) -> bool {
-    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+pub(crate) fn is_shared(name: &NetworkName, context: &CommandContext) -> bool {
+    let mut places = context.store.iter().map(|state| hosts::place(state));
     places.any(|place| hosts::networks(&place).join(name.as_str()).exists())
 }
 
 /// One host alone does not change what all of them have from the cluster.
-pub(crate) fn refuse_shared_rules(name: &NetworkName, host_context: &HostContext) -> Result<()> {
-    let network = (host_context.engine)()?.records.network(name)?;
-    match is_shared(&network.name, host_context) {
+pub(crate) fn refuse_shared_rules(name: &NetworkName, context: &CommandContext) -> Result<()> {
+    let network = (context.engine)()?.records.network(name)?;
+    match is_shared(&network.name, context) {
         true => Err(Error::unsupported(format!(
             "network {name} is one of many hosts: all of them have its rules from the cluster as it was made. Make \
              another one with `spoke network create --hosts --egress`, or give a container rules of its own \
@@ -87,9 +87,9 @@ pub(crate) fn refuse_shared_rules(name: &NetworkName, host_context: &HostContext
 pub(crate) fn remove_network(
     engine: &Engine,
     name: &NetworkName,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<bool> {
-    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    let mut places = context.store.iter().map(|state| hosts::place(state));
     // A host that does not have the network can end it too, once the hosts that had it are gone.
     let is_shared = places.any(|place| {
         hosts::networks(&place).join(name.as_str()).exists()
@@ -101,7 +101,7 @@ pub(crate) fn remove_network(
     if !is_shared {
         return Ok(false);
     }
-    match hosts::ask(&host_context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {
+    match hosts::ask(&context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {
         Ok(_) => Ok(true),
         // Of the cluster no more: what is left of it here is this host's.
         Err(error) if error.kind() == Kind::NotFound => Ok(false),

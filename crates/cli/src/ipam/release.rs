@@ -8,7 +8,7 @@ use engine::Engine;
 use model::{Error, Holder, Network, NetworkName, Reservation, Result, Space};
 
 use super::space;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::reference;
 
 /// Everything that keeps an address.
@@ -25,11 +25,11 @@ pub(super) fn release(
     address: IpAddr,
     network: Option<&NetworkName>,
     force: bool,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<String>> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let networks = engine.records.networks()?;
-    let mut keeping = Keeping::of(address, &engine, &networks, host_context)?;
+    let mut keeping = Keeping::of(address, &engine, &networks, context)?;
     let space = match network {
         Some(name) => Some(match held_in(name.as_str(), &keeping.holders) {
             Some(space) => space.clone(),
@@ -63,7 +63,7 @@ impl Keeping {
         address: IpAddr,
         engine: &Engine,
         networks: &[Network],
-        host_context: &HostContext,
+        context: &CommandContext,
     ) -> Result<Self> {
         let (mut reservations, mut holders) =
             (engine.records.reservations()?, engine.records.holders()?);
@@ -76,7 +76,7 @@ impl Keeping {
             let network = networks.iter().find(|network| network.name.as_str() == file.network);
             network.and_then(|network| space::of_network(network, address)).unwrap_or(Space::Host)
         };
-        let files = reference::files(host_context, networks).into_iter();
+        let files = reference::files(context, networks).into_iter();
         let files = files.filter(|file| file.address == address);
         let files: Vec<_> = files.map(|file| (space_of(&file), file)).collect();
         Ok(Self { address, reservations, holders, files })

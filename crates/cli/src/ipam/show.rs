@@ -14,7 +14,7 @@ use super::super::usage::{self, Taken};
 use super::super::view::{AddressView, BookView, PoolView};
 use super::taken;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 
 mod whose;
@@ -26,11 +26,11 @@ pub(super) fn show(
     what: Option<&str>,
     no_trunc: bool,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let networks = engine.records.networks_and_described()?;
-    let taken = taken(&engine, &networks, host_context)?;
+    let taken = taken(&engine, &networks, context)?;
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
     let titles = Titles::of(&networks).with(&engine.records.aliases()?);
     let wanted = what.map(|what| Subject::parse(what, &engine)).transpose()?;
@@ -56,7 +56,7 @@ pub(super) fn show(
         addresses: addresses.into_iter().map(|(_, view)| view).collect(),
     };
     let book = book.called(&titles);
-    Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, host_context))?))
+    Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, context))?))
 }
 
 /// The subject of `ipam show`.
@@ -195,7 +195,7 @@ fn network_of(space: &Space) -> Option<&NetworkName> {
 }
 
 /// Pools, and where one thing was asked about its addresses and what is free.
-fn text(book: &BookView, details: bool, no_trunc: bool, host_context: &HostContext) -> String {
+fn text(book: &BookView, details: bool, no_trunc: bool, context: &CommandContext) -> String {
     let mut text = String::new();
     if !(book.pools.is_empty() && details) {
         text.push_str(&pools(&book.pools).text());
@@ -207,7 +207,7 @@ fn text(book: &BookView, details: bool, no_trunc: bool, host_context: &HostConte
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&holders(&book.addresses, no_trunc, host_context).text());
+        text.push_str(&holders(&book.addresses, no_trunc, context).text());
     }
     for pool in &book.pools {
         let limit = if no_trunc { usize::MAX } else { SHOWN };
@@ -258,7 +258,7 @@ fn number(count: u64) -> String {
     if count < 1_000_000_000_000 { count.to_string() } else { format!("{:.1e}", count as f64) }
 }
 
-fn holders(addresses: &[AddressView], no_trunc: bool, host_context: &HostContext) -> Table {
+fn holders(addresses: &[AddressView], no_trunc: bool, context: &CommandContext) -> Table {
     let mut table = Table::new(&["ADDRESS", "STATE", "HOLDER", "INTERFACE", "RUNTIME", "SINCE"]);
     for view in addresses {
         let id = view.container.as_deref().map(|id| ps::shortened(id, no_trunc));
@@ -268,7 +268,7 @@ fn holders(addresses: &[AddressView], no_trunc: bool, host_context: &HostContext
             view.owner.clone().or(id).unwrap_or_default(),
             view.interface.clone().unwrap_or_default(),
             view.runtime.clone().unwrap_or_default(),
-            view.at.map(|since| ago(since, host_context.now)).unwrap_or_default(),
+            view.at.map(|since| ago(since, context.now)).unwrap_or_default(),
         ]);
     }
     table

@@ -8,7 +8,7 @@ use host::exit::exit_code;
 use model::{AttachmentId, ContainerId, Result};
 
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::finding_table;
 use crate::output::Output;
 use crate::view::FindingView;
@@ -18,7 +18,7 @@ pub(super) fn run(
     plugins: &NetworkingPod,
     uuid: &PodId,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     let abandoned = pods.abandon(uuid)?;
     let mut found: Vec<FindingView> =
@@ -31,8 +31,8 @@ pub(super) fn run(
         done: true,
     }));
     let (mut code, mut notes) = (0, Vec::new());
-    for id in of_pod(uuid, host_context)? {
-        let done = (host_context.engine)()?.links.remove(&id);
+    for id in of_pod(uuid, context)? {
+        let done = (context.engine)()?.links.remove(&id);
         if let Err(error) = &done {
             code = code.max(exit_code(error.kind()));
             notes.push(format!("{id}: {error}"));
@@ -53,12 +53,12 @@ pub(super) fn run(
 }
 
 /// The pod's records in the host's own store, which plugins of Spoke's write.
-fn of_pod(uuid: &PodId, host_context: &HostContext) -> Result<BTreeSet<AttachmentId>> {
-    if !host_context.kurma.has_book() {
+fn of_pod(uuid: &PodId, context: &CommandContext) -> Result<BTreeSet<AttachmentId>> {
+    if !context.kurma.has_book() {
         return Ok(BTreeSet::new());
     }
     let container: ContainerId = uuid.try_into()?;
-    let records = (host_context.engine)()?.records.attachments_of(&container)?.into_iter();
+    let records = (context.engine)()?.records.attachments_of(&container)?.into_iter();
     Ok(records.map(|record| record.id).collect())
 }
 

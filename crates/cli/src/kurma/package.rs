@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::args::kurma::BuildArgs;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names, render};
 
 /// The executables of a plugin.
@@ -31,10 +31,9 @@ struct Built {
 pub(super) fn build(
     wanted: &BuildArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let mut recipe =
-        Recipe::plugin(&wanted.name, env!("CARGO_PKG_VERSION"), &host_context.executable);
+    let mut recipe = Recipe::plugin(&wanted.name, env!("CARGO_PKG_VERSION"), &context.executable);
     for file in &wanted.with {
         let name = file.file_name().ok_or_else(|| {
             Error::invalid(format!("--with {} is no file's name", file.display()))
@@ -63,9 +62,9 @@ pub(super) fn build(
 pub(super) fn install(
     directory: &Path,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let program = &host_context.executable;
+    let program = &context.executable;
     let paths = EXECUTABLES.map(|name| directory.join(name));
     for path in &paths {
         refuse_foreign(path, program)?;

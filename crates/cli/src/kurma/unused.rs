@@ -5,17 +5,17 @@ use kurma::exec_cni::{self, Fate, Unused};
 use model::Result;
 
 use crate::args::GcArgs;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::view::FindingView;
 
 /// The findings, and their remedies. The daemon waits a minute between its two checks; here the
 /// second one follows at once, and what is younger than a minute is left to the daemon.
-pub(crate) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {
+pub(crate) fn collect(gc: &GcArgs, context: &CommandContext) -> Result<Vec<FindingView>> {
     // A user's are in namespaces of that user's own.
-    if !host_context.kurma.has_book() {
+    if !context.kurma.has_book() {
         return Ok(Vec::new());
     }
-    let directories = host_context.kurma.directories();
+    let directories = context.kurma.directories();
     let found = exec_cni::unused(directories)?;
     let cleared = match gc.dry_run {
         true => Vec::new(),

@@ -5,7 +5,7 @@ use engine::Engine;
 use host::cloud::{cloud_of, facts};
 use model::{AliasId, Network, NetworkName, Result};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// Removes a network that a Docker Engine had made; `false` where it is none, or an engine may
 /// still have it and the user does not force it.
@@ -13,7 +13,7 @@ pub(super) fn remove(
     engine: &Engine,
     name: &NetworkName,
     force: bool,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<bool> {
     let Ok(network) = engine.records.network(name) else { return Ok(false) };
     let ids: Vec<AliasId> =
@@ -23,8 +23,8 @@ pub(super) fn remove(
     }
     let is_listed =
         |listed: &host::cloud::Listed| ids.iter().any(|id| listed.contains(id.as_str()));
-    let is_gone = (host_context.listed)().is_some_and(|listed| !is_listed(&listed));
-    let Some(neutron) = (host_context.neutron)()?.filter(|_| force || is_gone) else {
+    let is_gone = (context.listed)().is_some_and(|listed| !is_listed(&listed));
+    let Some(neutron) = (context.neutron)()?.filter(|_| force || is_gone) else {
         return Ok(false);
     };
     if force {
@@ -47,8 +47,8 @@ fn id(alias: model::Alias) -> AliasId {
 }
 
 /// Empties the stock of the removed network, where no other network here uses it.
-pub(super) fn drain(engine: &Engine, removed: &Network, host_context: &HostContext) -> Result<()> {
+pub(super) fn drain(engine: &Engine, removed: &Network, context: &CommandContext) -> Result<()> {
     let Some(which) = cloud_of(removed) else { return Ok(()) };
-    let Some(neutron) = (host_context.neutron)()? else { return Ok(()) };
+    let Some(neutron) = (context.neutron)()? else { return Ok(()) };
     neutron.drain_unused(which, &facts(engine, false, None)?).map(drop)
 }

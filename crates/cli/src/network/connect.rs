@@ -21,7 +21,7 @@ use naming::Moved;
 
 use crate::answer::Answer;
 use crate::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, names, render};
 use crate::titles;
 use crate::view::AttachmentView;
@@ -41,20 +41,20 @@ const NAMED: &str = "run/netns";
 pub(super) fn connect(
     wanted: &ConnectArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
     if wanted.tap.tap {
-        return guest::connect(wanted, output, host_context);
+        return guest::connect(wanted, output, context);
     }
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let network = Network { runtime: Runtime::Spoke, ..engine.networks.joined(&wanted.network)? };
-    let mut wiring = wiring(&wanted.made, &network, host_context.backend)?;
+    let mut wiring = wiring(&wanted.made, &network, context.backend)?;
     if let Some(link) = &mut wiring.link {
         link.name = wanted.joined.ifname.clone().or(link.name.take());
     }
-    let (path, called) = find(&wanted.sandbox, &host_context.root);
+    let (path, called) = find(&wanted.sandbox, &context.root);
     let how = naming::connecting(&wanted.made, wanted.joined.gw_priority, &network)?;
-    naming::refuse_nameless(&how.dns, &wanted.sandbox, &path, &host_context.root)?;
+    naming::refuse_nameless(&how.dns, &wanted.sandbox, &path, &context.root)?;
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
     let known = engine.records.connected(&container)?;
     let labels = Labels::of(wanted.made.labels.iter().cloned())?;
@@ -94,10 +94,10 @@ pub(super) fn connect(
             }
             Err(error) => return Err(error),
             Ok(attachment) => {
-                inspect_sandbox(&engine, &container, host_context);
+                inspect_sandbox(&engine, &container, context);
                 let network = &attachment.id.network;
                 let moved = Moved { container: &container, path: Some(&path), network };
-                let notes = naming::name(&engine, &moved, &host_context.root);
+                let notes = naming::name(&engine, &moved, &context.root);
                 return Ok(Answer { notes, ..shown(&attachment, output)? });
             }
         }
@@ -115,14 +115,14 @@ fn lasting_name(container: &ContainerId, network: &Network) -> Option<OwnerName>
 pub(crate) fn inspect_sandbox(
     engine: &Engine<'_>,
     container: &ContainerId,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) {
     let records = engine.records.connected(container).unwrap_or_default();
     let is_remote = |record: &&Attachment| {
         matches!(record.phase, Phase::Attached(_)) && record.wiring.is_remote()
     };
     for record in records.iter().filter(is_remote) {
-        if let Ok(foreign) = (host_context.foreign)() {
+        if let Ok(foreign) = (context.foreign)() {
             // libnetwork asks for it too; the answer has no effect.
             let _ = foreign.remote.info(record);
         }
@@ -132,9 +132,9 @@ pub(crate) fn inspect_sandbox(
 pub(super) fn disconnect(
     wanted: &DisconnectArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let name = titles::meant(&engine, &wanted.network)?;
     let mut connected = engine.records.connected(&wanted.container)?;
     connected.extend(engine.attachments.guests(&name, &wanted.container)?);
@@ -152,7 +152,7 @@ pub(super) fn disconnect(
         done = done.and_then(|()| engine.networks.disconnect(&record.id));
     }
     let moved = Moved { container: &wanted.container, path: path_of(&on_it), network: &name };
-    let notes = naming::name(&engine, &moved, &host_context.root);
+    let notes = naming::name(&engine, &moved, &context.root);
     done?;
     let gone: Vec<String> = on_it.iter().map(|record| record.id.container.to_string()).collect();
     Ok(Answer { notes, ..Answer::text(names(output, &gone)?) })

@@ -5,12 +5,12 @@ use model::{Error, Network, NetworkChange, NetworkName, Result, Runtime};
 
 use crate::answer::Answer;
 use crate::args::{RenameArgs, SetArgs};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::host;
 use crate::output::{Output, names};
 use crate::via::ViaView;
 
-pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+pub(super) fn set(wanted: &SetArgs, output: Output, context: &CommandContext) -> Result<Answer> {
     if let Some((option, instead)) = wanted.fixed.0 {
         return Err(Error::unsupported(format!(
             "--{option} does not change while network {} is in use: {instead}",
@@ -24,9 +24,9 @@ pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) 
                 .to_owned(),
         ));
     }
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let before = engine.records.network(&wanted.name)?;
-    refuse_shared(&engine.records.network(&wanted.name)?.name, host_context)?;
+    refuse_shared(&engine.records.network(&wanted.name)?.name, context)?;
     let network = engine.networks.set_network(&wanted.name, &change)?;
     let mut notes = Vec::new();
     // What Docker has only joined it has made with none of them.
@@ -60,17 +60,17 @@ fn missing_way(network: &Network, engine: &Engine) -> Result<Option<String>> {
 pub(super) fn rename(
     wanted: &RenameArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    refuse_shared(&wanted.old, host_context)?;
-    refuse_shared(&wanted.new, host_context)?;
-    let engine = (host_context.engine)()?;
+    refuse_shared(&wanted.old, context)?;
+    refuse_shared(&wanted.new, context)?;
+    let engine = (context.engine)()?;
     let network = engine.networks.rename(&wanted.old, &wanted.new)?;
     Ok(Answer::text(names(output, &[network.called().to_string()])?))
 }
 
-fn refuse_shared(name: &NetworkName, host_context: &HostContext) -> Result<()> {
-    match host::is_shared(name, host_context) {
+fn refuse_shared(name: &NetworkName, context: &CommandContext) -> Result<()> {
+    match host::is_shared(name, context) {
         true => Err(Error::unsupported(format!(
             "network {name} is one of many hosts: all of them have it from the cluster as it was made. Make \
              another one with `spoke network create --hosts`"

@@ -6,14 +6,14 @@ use ::remote::address::{Address, Trust, Url};
 use ::remote::discover::PluginDirectories;
 use model::{Error, Result};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// The directories in which engines search plugins: sockets, then descriptions.
 const SOCKETS: &str = "run/docker/plugins";
 const DESCRIPTIONS: [&str; 2] = ["etc/docker/plugins", "usr/lib/docker/plugins"];
 
 /// The address of a URL, a socket, a `.spec` or `.json`, or a plugin's name as engines resolve it.
-pub(super) fn find(named: &str, host_context: &HostContext) -> Result<Address> {
+pub(super) fn find(named: &str, context: &CommandContext) -> Result<Address> {
     if named.contains("://") {
         return Ok(match Url::read(named)? {
             Url::Unix(path) => Address::Unix(path),
@@ -26,8 +26,8 @@ pub(super) fn find(named: &str, host_context: &HostContext) -> Result<Address> {
     }
     let path = Path::new(named);
     if !named.contains('/') {
-        let descriptions = DESCRIPTIONS.map(|directory| host_context.root.join(directory)).to_vec();
-        return installed(named, vec![host_context.root.join(SOCKETS)], descriptions);
+        let descriptions = DESCRIPTIONS.map(|directory| context.root.join(directory)).to_vec();
+        return installed(named, vec![context.root.join(SOCKETS)], descriptions);
     }
     let described = ["spec", "json"].iter().any(|ends| path.extension() == Some(ends.as_ref()));
     match (path.parent(), path.file_stem().and_then(|stem| stem.to_str())) {

@@ -8,7 +8,7 @@ use model::{Error, Holder, Kind, Network, Pool, Result};
 use page::shown::{Addresses, ListPart, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::ipam;
 use crate::titles::Titles;
 use crate::usage::{self, Taken as InUse};
@@ -18,11 +18,11 @@ const MOST: usize = 12;
 
 pub(super) fn pools(
     wanted: &Numbered<Option<String>>,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Content> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let networks = engine.records.networks()?;
-    let taken = ipam::taken(&engine, &networks, host_context)?;
+    let taken = ipam::taken(&engine, &networks, context)?;
     let titles = Titles::read(&engine)?;
     let find = |name: &String| engine.records.network(&name.parse()?);
     let meant = wanted.of.as_ref().map(find).transpose().map_err(|error| match error.kind() {
@@ -39,7 +39,7 @@ pub(super) fn pools(
         .map(|pool| {
             let network = titles.called(&pool.id.network);
             let title = titles.title(pool.id.network.as_str(), None);
-            page::shown::Pool { network, title, ..shown(pool, &taken, host_context) }
+            page::shown::Pool { network, title, ..shown(pool, &taken, context) }
         })
         .collect();
     Ok(Content::Pools(Pools { network: wanted.of.clone(), pools, part }))
@@ -59,7 +59,7 @@ pub(super) fn sum(networks: &[Network], taken: &InUse) -> Addresses {
     sum
 }
 
-fn shown(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> page::shown::Pool {
+fn shown(pool: &Pool, in_use: &InUse, context: &CommandContext) -> page::shown::Pool {
     let view = usage::view(pool, in_use);
     let range = |range: &model::Range| Range {
         first: range.first,
@@ -76,16 +76,16 @@ fn shown(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> page::shown
         quarantined: view.quarantined,
         free: view.free,
         ranges: pool.ranges.iter().map(range).collect(),
-        taken: taken(pool, in_use, host_context),
+        taken: taken(pool, in_use, context),
         free_ranges: view.free_ranges,
     }
 }
 
 /// Each address once: a holder comes before a reservation.
-fn taken(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> Vec<Taken> {
+fn taken(pool: &Pool, in_use: &InUse, context: &CommandContext) -> Vec<Taken> {
     let mut all: BTreeMap<IpAddr, Taken> = BTreeMap::new();
     for holder in in_use.held_in(pool) {
-        let one = held(holder, host_context);
+        let one = held(holder, context);
         all.entry(one.address).or_insert(one);
     }
     for file in in_use.files_in(pool) {
@@ -95,7 +95,7 @@ fn taken(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> Vec<Taken> 
             holder: file.container.clone(),
             runtime: "reference".to_owned(),
             interface: file.interface.clone().unwrap_or_default(),
-            age: ago(file.modified, host_context.now),
+            age: ago(file.modified, context.now),
         });
     }
     for reserved in in_use.reservations_in(pool) {
@@ -111,7 +111,7 @@ fn taken(pool: &Pool, in_use: &InUse, host_context: &HostContext) -> Vec<Taken> 
     all.into_values().collect()
 }
 
-fn held(holder: &Holder, host_context: &HostContext) -> Taken {
+fn held(holder: &Holder, context: &CommandContext) -> Taken {
     let id = holder.attachment();
     let container = || id.map(|id| id.container.to_string());
     Taken {
@@ -125,6 +125,6 @@ fn held(holder: &Holder, host_context: &HostContext) -> Taken {
             .unwrap_or_default(),
         runtime: holder.runtime.to_string(),
         interface: id.map(|id| id.ifname.to_string()).unwrap_or_default(),
-        age: ago(holder.since, host_context.now),
+        age: ago(holder.since, context.now),
     }
 }

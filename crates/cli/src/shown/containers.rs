@@ -9,14 +9,14 @@ use page::shown::{Attachment, Container, Containers, ListPart, Network, Place, P
 use page::{Content, Filter, Numbered};
 
 use super::{Filled, LAST, ShownRecords, events};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::ports::PublishedView;
 use crate::view::AttachmentView;
 
 /// A part of the list has so many containers.
 const MOST: usize = 200;
 
-pub(super) fn attachment(view: AttachmentView, host_context: &HostContext) -> Attachment {
+pub(super) fn attachment(view: AttachmentView, context: &CommandContext) -> Attachment {
     Attachment {
         name: view.name,
         id: view.container,
@@ -35,7 +35,7 @@ pub(super) fn attachment(view: AttachmentView, host_context: &HostContext) -> At
             _ => view.ports.into_iter().map(|port| port.text).collect(),
         },
         state: view.state.to_owned(),
-        age: ago(view.at, host_context.now),
+        age: ago(view.at, context.now),
         since: view.since,
         sandbox: view.sandbox,
     }
@@ -95,7 +95,7 @@ impl ShownRecords {
     pub(super) fn containers(
         self,
         wanted: &Numbered<Filter>,
-        host_context: &HostContext,
+        context: &CommandContext,
     ) -> Result<Option<Filled>> {
         let networks = self.networks();
         let network = called(&networks, &wanted.of.network)?;
@@ -103,7 +103,7 @@ impl ShownRecords {
             network: network.map_or_else(String::new, |it| it.name.clone()),
             ..wanted.of.clone()
         };
-        let mut all = self.attachments(host_context);
+        let mut all = self.attachments(context);
         all.sort_by_cached_key(|one| {
             (page::in_order(&one.name), one.name.clone(), one.runtime.clone(), one.network.clone())
         });
@@ -131,16 +131,16 @@ impl ShownRecords {
         self,
         name: &str,
         runtime: &str,
-        host_context: &HostContext,
+        context: &CommandContext,
     ) -> Result<Option<Filled>> {
         let is_it = |one: &Attachment| one.name == name && one.runtime == runtime;
-        let mut attachments = self.attachments(host_context);
+        let mut attachments = self.attachments(context);
         attachments.retain(is_it);
         self.name_interfaces(&mut attachments);
         let mut ports = self.ports();
         ports.retain(|port| port.name == name && port.runtime == runtime);
         let names = self.names(&attachments);
-        let events = events::last(4 * LAST, host_context, |event| {
+        let events = events::last(4 * LAST, context, |event| {
             event.name.as_deref().or(event.container.as_deref()) == Some(name)
                 && event.runtime.as_deref().is_none_or(|of| of == runtime)
         });

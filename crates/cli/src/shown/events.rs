@@ -8,7 +8,7 @@ use host::time::rfc3339;
 use model::Timestamp;
 use page::shown::{Day, Event, Events, ListPart};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::events::{learned, reported, titles};
 use crate::titles::Titles;
 
@@ -32,26 +32,26 @@ fn shown(event: event::Event, titles: &Titles) -> Event {
 }
 
 /// All of them, with names that became known later.
-fn named(host_context: &HostContext) -> Vec<event::Event> {
-    let mut all = reported(&host_context.events);
-    learned::name_events(&mut all, host_context);
+fn named(context: &CommandContext) -> Vec<event::Event> {
+    let mut all = reported(&context.events);
+    learned::name_events(&mut all, context);
     all
 }
 
 /// The last of those that are wanted, newest first.
 pub(super) fn last(
     most: usize,
-    host_context: &HostContext,
+    context: &CommandContext,
     is_wanted: impl Fn(&event::Event) -> bool,
 ) -> Vec<Event> {
-    let all = named(host_context).into_iter().rev();
-    let titles = titles(host_context);
+    let all = named(context).into_iter().rev();
+    let titles = titles(context);
     all.filter(is_wanted).take(most).map(|event| shown(event, &titles)).collect()
 }
 
-pub(super) fn events(day: Option<&str>, number: usize, host_context: &HostContext) -> Events {
-    let titles = titles(host_context);
-    let all = named(host_context).into_iter().rev().map(|event| shown(event, &titles));
+pub(super) fn events(day: Option<&str>, number: usize, context: &CommandContext) -> Events {
+    let titles = titles(context);
+    let all = named(context).into_iter().rev().map(|event| shown(event, &titles));
     let all: Vec<Event> = all.collect();
     let days = days(&all);
     let of_day = |event: &Event| day.is_none_or(|day| event.time.starts_with(day));

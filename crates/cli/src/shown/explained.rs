@@ -10,7 +10,7 @@ use model::{NetworkName, Result, Timestamp};
 use page::shown::{Explained, Explanation, Hop, ListPart, Refusal, Refusals};
 use page::{Asked, Content};
 
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::denied;
 use crate::explain::{asked, show};
 use crate::ps::shortened;
@@ -21,21 +21,21 @@ const CHOICES: usize = 1000;
 /// A part of the list has so many refusals.
 const MOST: usize = 100;
 
-pub(super) fn explained(asked: &Asked, host_context: &HostContext) -> Result<Filled> {
+pub(super) fn explained(asked: &Asked, context: &CommandContext) -> Result<Filled> {
     let is_asked = !asked.from.is_empty() && !asked.to.is_empty();
-    let (answer, notes) = match is_asked.then(|| answer(asked, host_context)) {
+    let (answer, notes) = match is_asked.then(|| answer(asked, context)) {
         None => (None, Vec::new()),
         Some(Ok((found, notes))) => (Some(Ok(found)), notes),
         // The form stays, so that a word can be mended.
         Some(Err(error)) => (Some(Err(error.to_string())), Vec::new()),
     };
-    let choices = choices(host_context)?;
+    let choices = choices(context)?;
     Ok((Content::Explained(Explained { asked: asked.clone(), choices, answer }), notes))
 }
 
-fn answer(question: &Asked, host_context: &HostContext) -> Result<(Explanation, Vec<String>)> {
+fn answer(question: &Asked, context: &CommandContext) -> Result<(Explanation, Vec<String>)> {
     let port = Some(question.port.as_str()).filter(|port| !port.is_empty());
-    let (view, notes) = asked((&question.from, &question.to), port, host_context)?;
+    let (view, notes) = asked((&question.from, &question.to), port, context)?;
     let hops = view.report.hops.into_iter().map(hop).collect();
     Ok((Explanation { summary: view.summary, hops }, notes))
 }
@@ -51,8 +51,8 @@ fn hop(hop: explain::Hop) -> Hop {
     }
 }
 
-fn choices(host_context: &HostContext) -> Result<Vec<String>> {
-    let mut records = (host_context.engine)()?.records.attachments()?;
+fn choices(context: &CommandContext) -> Result<Vec<String>> {
+    let mut records = (context.engine)()?.records.attachments()?;
     records.sort_by(|one, other| one.id.cmp(&other.id));
     // Not each layer has the container's name, and the daemon learns Docker's a moment later: until then an id is short.
     // Podman's names say the runtime already.
@@ -75,13 +75,13 @@ fn choices(host_context: &HostContext) -> Result<Vec<String>> {
 pub(super) fn refusals(
     network: Option<&str>,
     number: usize,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Content> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let named: Option<NetworkName> = network.map(str::parse).transpose()?;
     let named = named.map(|called| meant(&engine, &called)).transpose()?;
     let titles = Titles::read(&engine)?;
-    let all = denied::all(named.as_ref(), host_context).into_iter().rev();
+    let all = denied::all(named.as_ref(), context).into_iter().rev();
     let found: Vec<Refusal> = all.map(|denied| refusal(Titled::denied(denied, &titles))).collect();
     let count = found.len();
     let (refusals, part) = ListPart::of(found, number, MOST);

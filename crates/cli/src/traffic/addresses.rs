@@ -11,7 +11,7 @@ use traffic::{Addresses, Party};
 
 use super::super::ps::shortened;
 use super::known::Known;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 
 /// How often Docker is asked again at most.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -24,8 +24,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    pub(super) fn new(known: &Known, host_context: &HostContext) -> Result<Self> {
-        let dockers = running(host_context);
+    pub(super) fn new(known: &Known, context: &CommandContext) -> Result<Self> {
+        let dockers = running(context);
         let addresses = of(known, &dockers)?;
         Ok(Self { addresses, dockers, asked: Instant::now() })
     }
@@ -41,19 +41,19 @@ impl Directory {
     }
 
     /// Asks Docker whose an address is that nothing here knows.
-    pub(super) fn miss(&mut self, known: &Known, host_context: &HostContext) -> Result<()> {
+    pub(super) fn miss(&mut self, known: &Known, context: &CommandContext) -> Result<()> {
         if self.asked.elapsed() < AGAIN {
             return Ok(());
         }
-        self.dockers = running(host_context);
+        self.dockers = running(context);
         self.asked = Instant::now();
         self.refresh(known)
     }
 }
 
 /// Where Docker does not answer, its containers are addresses and no more.
-fn running(host_context: &HostContext) -> Vec<Container> {
-    (host_context.running)().into_iter().flatten().flatten().collect()
+fn running(context: &CommandContext) -> Vec<Container> {
+    (context.running)().into_iter().flatten().flatten().collect()
 }
 
 fn of(known: &Known, dockers: &[Container]) -> Result<Addresses> {

@@ -30,7 +30,7 @@ use super::known::{self, Known};
 use super::port::{self, Port};
 use super::summary;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 
 /// How often the container is looked for while nothing comes.
@@ -48,14 +48,14 @@ const APPLICATION: &str = concat!("spoke ", env!("CARGO_PKG_VERSION"));
 pub(crate) fn run(
     wanted: &CaptureArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
     let is_standard = wanted.write.as_deref() == Some(Path::new("-"));
     if is_standard && std::io::stdout().is_terminal() {
         return Err(on_terminal());
     }
-    let known = Known::now(host_context)?;
+    let known = Known::now(context)?;
     let records = of_container(&wanted.container, &known)?;
     let filter = filter(&wanted.filter, &known)?;
     let stopped = stop_on_signals()?;

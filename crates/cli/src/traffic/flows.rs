@@ -21,7 +21,7 @@ use super::known::{self, Known};
 use super::summary::instant;
 use super::unit::short;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, line, render};
 
 /// Whether the kernel counts what each connection carries.
@@ -74,16 +74,16 @@ struct EndView {
 pub(crate) fn run(
     wanted: &FlowsArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
     if wanted.follow {
-        return follow(wanted, output, host_context, out);
+        return follow(wanted, output, context, out);
     }
-    let known = Known::now(host_context)?;
-    let directory = Directory::new(&known, host_context)?;
+    let known = Known::now(context)?;
+    let directory = Directory::new(&known, context)?;
     let addresses = directory.addresses();
-    let names = known::resolved(&wanted.names, &known, addresses, host_context)?;
+    let names = known::resolved(&wanted.names, &known, addresses, context)?;
     let is_meant = |entry: &Tracked| is_wanted(&Flow::of(entry, addresses), &names, wanted);
     let listed = tracked::list(&mut Socket::netfilter()?, MOST, is_meant)?;
     let views = listed.entries.iter().map(|entry| FlowView::of(&Flow::of(entry, addresses)));
@@ -120,7 +120,7 @@ fn setting(path: &str) -> Option<u32> {
 fn follow(
     wanted: &FlowsArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
     if setting(EVENTS) == Some(0) {
@@ -130,14 +130,14 @@ fn follow(
             lets it",
         ));
     }
-    let mut known = Known::watched(host_context)?;
+    let mut known = Known::watched(context)?;
     let mut follower = Follower::new()?;
-    let mut directory = Directory::new(&known, host_context)?;
-    let names = known::resolved(&wanted.names, &known, directory.addresses(), host_context)?;
+    let mut directory = Directory::new(&known, context)?;
+    let names = known::resolved(&wanted.names, &known, directory.addresses(), context)?;
     let mut ends = remembered(directory.addresses())?;
     loop {
         let news = follower.wait(GLANCE)?;
-        if known.refresh(host_context)? {
+        if known.refresh(context)? {
             directory.refresh(&known)?;
         }
         let changes = match news {
@@ -151,7 +151,7 @@ fn follow(
         let is_unknown =
             |(_, it): &(Change, Tracked)| Flow::of(it, directory.addresses()).is_to_outside();
         if changes.iter().any(is_unknown) {
-            directory.miss(&known, host_context)?;
+            directory.miss(&known, context)?;
         }
         let addresses = directory.addresses();
         let flows = changes.iter().map(|(change, it)| (*change, ends.flow(*change, it, addresses)));

@@ -9,7 +9,7 @@ use store::{Changed, Watch};
 use traffic::Addresses;
 
 use crate::container::is_dockers_id;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::titles::Titles;
 
 /// The records of all attachments.
@@ -21,29 +21,29 @@ pub(super) struct Known {
 
 impl Known {
     /// As they are now.
-    pub(super) fn now(host_context: &HostContext) -> Result<Self> {
-        let engine = (host_context.engine)()?;
+    pub(super) fn now(context: &CommandContext) -> Result<Self> {
+        let engine = (context.engine)()?;
         let all = engine.records.attachments()?.into_iter();
         let records = all.map(|record| ((record.id.clone(), record.layer), record)).collect();
         Ok(Self { records, titles: Titles::read(&engine)?, watch: None })
     }
 
     /// As they are now, and as they will be at each [`Known::refresh`].
-    pub(super) fn watched(host_context: &HostContext) -> Result<Self> {
-        let watch = Some((host_context.watch)()?);
+    pub(super) fn watched(context: &CommandContext) -> Result<Self> {
+        let watch = Some((context.watch)()?);
         let mut known = Self { records: BTreeMap::new(), titles: Titles::default(), watch };
-        known.refresh(host_context)?;
+        known.refresh(context)?;
         Ok(known)
     }
 
     /// Takes in what has changed; whether anything has.
-    pub(super) fn refresh(&mut self, host_context: &HostContext) -> Result<bool> {
+    pub(super) fn refresh(&mut self, context: &CommandContext) -> Result<bool> {
         let Some(watch) = &mut self.watch else { return Ok(false) };
         let changes = watch.wait(Duration::ZERO)?;
         let is_changed = !changes.is_empty();
         // The watch is of attachments: a network that has a container by now may have a title, too.
         if is_changed {
-            self.titles = Titles::read(&(host_context.engine)()?)?;
+            self.titles = Titles::read(&(context.engine)()?)?;
         }
         for Changed { key, now } in changes {
             let Key::Attachment(id, layer) = key else { continue };
@@ -129,7 +129,7 @@ pub(super) fn resolved(
     words: &[String],
     known: &Known,
     beside: &impl Beside,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Vec<String>> {
     let resolve = |word: &String| {
         let is_known = |record| is_meant(word, record);
@@ -137,7 +137,7 @@ pub(super) fn resolved(
             return Ok(word.clone());
         }
         let found = match word.parse::<NetworkName>() {
-            Ok(name) => (host_context.engine)()?.records.network(&name),
+            Ok(name) => (context.engine)()?.records.network(&name),
             Err(error) => Err(error),
         };
         match found {

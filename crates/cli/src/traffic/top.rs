@@ -19,7 +19,7 @@ use super::known::{self, Known};
 use super::screen;
 use super::unit::short;
 use crate::answer::Answer;
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::{Output, render};
 
 mod interfaces;
@@ -64,15 +64,15 @@ struct Row {
 pub(crate) fn run(
     wanted: &TopArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
     let is_live = !wanted.once && output == Output::Table && std::io::stdout().is_terminal();
     if is_live {
-        return live(wanted, host_context, out);
+        return live(wanted, context, out);
     }
-    let known = Known::now(host_context)?;
-    let names = known::resolved(&wanted.names, &known, &(), host_context)?;
+    let known = Known::now(context)?;
+    let names = known::resolved(&wanted.names, &known, &(), context)?;
     let links = selected(&known, &names, wanted.by);
     let (looks, note) = look(&links, &Meter::new(&links)?, wanted.by)?;
     let shown = (wanted.by, known.titles());
@@ -140,15 +140,15 @@ fn selected<'a>(known: &'a Known, names: &[String], by: By) -> Vec<&'a Attachmen
 }
 
 /// Until a signal ends the process, or its terminal goes.
-fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Result<Answer> {
-    let mut known = Known::watched(host_context)?;
-    let names = known::resolved(&wanted.names, &known, &(), host_context)?;
+fn live(wanted: &TopArgs, context: &CommandContext, out: &mut dyn Write) -> Result<Answer> {
+    let mut known = Known::watched(context)?;
+    let names = known::resolved(&wanted.names, &known, &(), context)?;
     let started = Instant::now();
     let mut meter = Meter::new(&selected(&known, &names, wanted.by))?;
     let mut before: Option<Snapshot<Counted>> = None;
     let mut interfaces = Interfaces::default();
     loop {
-        if known.refresh(host_context)? {
+        if known.refresh(context)? {
             meter = Meter::new(&selected(&known, &names, wanted.by))?;
             interfaces = Interfaces::default();
         }

@@ -12,7 +12,7 @@ use super::naming::{self, Moved};
 use super::{addresses, refuse_apart, shown};
 use crate::answer::Answer;
 use crate::args::{ConnectArgs, TapArgs};
-use crate::context::HostContext;
+use crate::context::CommandContext;
 use crate::output::Output;
 
 /// Accounts of the host, below its root.
@@ -24,13 +24,13 @@ const LONGEST: u64 = 1 << 22;
 pub(super) fn connect(
     wanted: &ConnectArgs,
     output: Output,
-    host_context: &HostContext,
+    context: &CommandContext,
 ) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
+    let engine = (context.engine)()?;
     let network = Network { runtime: Runtime::Spoke, ..engine.networks.joined(&wanted.network)? };
     let name: ContainerId = wanted.sandbox.parse()?;
-    let tap = tap(&wanted.tap, &host_context.root)?;
-    let mut wiring = super::wiring(&wanted.made, &network, host_context.backend)?;
+    let tap = tap(&wanted.tap, &context.root)?;
+    let mut wiring = super::wiring(&wanted.made, &network, context.backend)?;
     put(tap, &mut wiring, &network)?;
     if let Some(first) = wanted.made.link_local.first() {
         return Err(Error::unsupported(format!(
@@ -66,7 +66,7 @@ pub(super) fn connect(
         _ => error,
     })?;
     let moved = Moved { container: &name, path: None, network: &attachment.id.network };
-    let notes = naming::name(&engine, &moved, &host_context.root);
+    let notes = naming::name(&engine, &moved, &context.root);
     Ok(Answer { notes, ..shown(&attachment, output)? })
 }
 
