@@ -10,7 +10,7 @@ use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
-pub(super) use connection::{for_all, in_frames_to_all};
+pub(super) use connection::in_frames_to_all;
 
 use super::ruleset::{
     BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
@@ -420,17 +420,25 @@ impl Ip {
     }
 
     pub(super) fn source(self) -> Expression<'static> {
-        self.address(12, 8)
+        self.source_into(R)
     }
 
     pub(super) fn destination(self) -> Expression<'static> {
-        self.address(16, 24)
+        self.destination_into(R)
     }
 
-    fn address(self, v4: u32, v6: u32) -> Expression<'static> {
+    fn source_into(self, into: Register) -> Expression<'static> {
+        self.address(12, 8, into)
+    }
+
+    fn destination_into(self, into: Register) -> Expression<'static> {
+        self.address(16, 24, into)
+    }
+
+    fn address(self, v4: u32, v6: u32, into: Register) -> Expression<'static> {
         match self {
-            Ip::V4 => Expression::Network { offset: v4, length: 4, into: R },
-            Ip::V6 => Expression::Network { offset: v6, length: 16, into: R },
+            Ip::V4 => Expression::Network { offset: v4, length: 4, into },
+            Ip::V6 => Expression::Network { offset: v6, length: 16, into },
         }
     }
 

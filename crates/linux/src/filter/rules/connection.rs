@@ -4,14 +4,20 @@ use std::borrow::Cow;
 
 use netlink::nft::{Conntrack, Expression, Meta, Set, Verdict};
 
-use super::{ACCEPT, DROP, R, RETURN, Steps, ending, reserved as to_reserved, translated};
-use crate::filter::ruleset::{BOUNDED_BRIDGES, CLOSED, GUARDED_BRIDGES, POLICED};
+use super::{
+    ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, ending, reserved as to_reserved, translated,
+};
+use crate::filter::ruleset::{
+    BOUNDED_BRIDGES, CLOSED, GUARDED, GUARDED_BRIDGES, HOME, INTERNAL, ISOLATED, POLICED,
+};
 use crate::identity::GROUP;
 
 /// `NF_CT_STATE_BIT` (`linux/netfilter/nf_conntrack_common.h`).
 const ESTABLISHED: u32 = 2;
 const RELATED: u32 = 4;
 const NEW: u32 = 8;
+/// `IPS_EXPECTED`: a helper of connection tracking waited for the connection.
+const IPS_EXPECTED: u32 = 1;
 /// `IP_CT_DIR_REPLY`.
 const REPLY: u8 = 1;
 /// `PACKET_BROADCAST`, `PACKET_MULTICAST` (`linux/if_packet.h`).
@@ -41,34 +47,45 @@ pub(in crate::filter) fn in_frames_to_all(also: &Steps, chain: &'static str) -> 
     })
 }
 
-/// Drops what is for one machine, of what is sent to all.
-pub(in crate::filter) fn for_all() -> Vec<Steps> {
-    [UNICAST, LOCAL].map(|kind| ending(sent_to(kind), DROP)).to_vec()
+/// Drops what is for this host, and has what is for another machine not tracked, of what is sent to all.
+pub(super) fn for_all() -> Vec<Steps> {
+    vec![ending(sent_to(LOCAL), DROP), ending(sent_to(UNICAST), Expression::NotTracked)]
 }
 
-/// Connections that are begun in another's name, and answers to this host that are.
+/// Connections that may be begun in another's name: the first packet would be answered by another interface than it came
+/// by.
 pub(super) fn beginning() -> Vec<Steps> {
+    let internal = vec![Expression::Meta(Meta::InputName, R), Expression::In(INTERNAL.name, R)];
     let mut begins = of_state(NEW);
-    begins.extend(comes_from_elsewhere());
-    begins.push(Expression::Verdict(Verdict::Jump("forged")));
-    let mut answers = from_ours();
-    answers.extend([
-        Expression::Conntrack(Conntrack::Direction, R),
-        Expression::Equal(R, Cow::Borrowed(&[REPLY])),
+    begins.extend([
+        Expression::ReturnPath(R),
+        Expression::Equal(R, Cow::Borrowed(&[0; 4])),
+        Expression::Verdict(Verdict::Jump("forged")),
     ]);
-    answers.extend(sent_to(LOCAL));
-    answers.extend(comes_from_elsewhere());
-    vec![begins, ending(answers, DROP)]
+    vec![ending(internal, RETURN), begins]
 }
 
-/// Drops what would be answered to a network that others do not reach, and what a container sends this host.
+/// Drops those that would be answered to a container that others do not reach.
 pub(super) fn forged() -> Vec<Steps> {
-    let mut to_host = from_ours();
-    to_host.extend(sent_to(LOCAL));
+    let held = |ip: Ip, holders: &[Set<'static>; 2]| {
+        let mut steps = ip.only().to_vec();
+        steps.push(Expression::SourceDevice(R));
+        steps.push(ip.source_into(R.behind(NAME_WORDS)));
+        steps.push(Expression::In(ip.of(holders), R));
+        ending(steps, DROP)
+    };
     let leads_to =
-        |set: Set<'static>| vec![Expression::SourceDevice(R), Expression::In(set.name, R), DROP];
-    let [policed, closed, guarded] = [POLICED, CLOSED, GUARDED_BRIDGES].map(leads_to);
-    vec![ending(to_host, DROP), policed, closed, guarded]
+        |set: &Set<'static>| vec![Expression::SourceDevice(R), Expression::In(set.name, R)];
+    let closed = |ip: Ip| [leads_to(&CLOSED), held(ip, &HOME)].concat();
+    vec![
+        held(Ip::V4, &GUARDED),
+        held(Ip::V6, &GUARDED),
+        held(Ip::V4, &ISOLATED),
+        held(Ip::V6, &ISOLATED),
+        closed(Ip::V4),
+        closed(Ip::V6),
+        ending(leads_to(&GUARDED_BRIDGES), DROP),
+    ]
 }
 
 /// Matches what came by an interface that Spoke made.
@@ -81,11 +98,6 @@ fn from_ours() -> Steps {
 fn sent_to(kind: u32) -> Steps {
     let is_it = Expression::Equal(R, kind.to_ne_bytes().to_vec().into());
     vec![Expression::DestinationType(R), is_it]
-}
-
-/// Matches what would be answered by another interface than it came by.
-fn comes_from_elsewhere() -> [Expression<'static>; 2] {
-    [Expression::ReturnPath(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))]
 }
 
 /// What belongs to another connection.
@@ -108,15 +120,32 @@ pub(super) fn known() -> Vec<Steps> {
         Expression::Equal(R, Cow::Borrowed(&[REPLY])),
         ACCEPT,
     ];
+    let expected = vec![
+        Expression::Conntrack(Conntrack::Status, R),
+        Expression::Mask(R, IPS_EXPECTED.to_ne_bytes().to_vec().into()),
+        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
+        ACCEPT,
+    ];
     vec![
+        among_isolated(Ip::V4),
+        among_isolated(Ip::V6),
         answers,
         translated(ACCEPT),
+        expected,
         judged(Meta::OutputName, POLICED),
         judged(Meta::OutputName, CLOSED),
         judged(Meta::OutputName, GUARDED_BRIDGES),
         judged(Meta::InputName, BOUNDED_BRIDGES),
         vec![ACCEPT],
     ]
+}
+
+/// Drops what one container on an isolated bridge sends another: none has called the other, whatever the connection.
+fn among_isolated(ip: Ip) -> Steps {
+    let mut steps = ip.behind(Meta::InputName, ip.source(), &ISOLATED);
+    steps.push(ip.destination_into(R.behind(NAME_WORDS)));
+    steps.push(Expression::In(ip.of(&ISOLATED), R));
+    ending(steps, DROP)
 }
 
 fn of_state(states: u32) -> Steps {
