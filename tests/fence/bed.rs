@@ -85,6 +85,12 @@ impl Bed {
         all.get("it").expect("a result").clone()
     }
 
+    /// The same of this host itself.
+    pub(crate) fn attempt_of_host(&self, line: &str) -> String {
+        let mut said = attempts(&self.world, "/proc/1/ns/net", &format!("it {line}"));
+        said.remove("it").unwrap_or_default()
+    }
+
     /// Asks for `held.allowed.example`, which the world answers when [`Bed::answer_held`] says so.
     #[track_caller]
     pub(crate) fn ask_held(&self, namespace: &str) -> Held {

@@ -43,6 +43,7 @@ impl Observed {
         let first = format!("link show\n{family}");
         let said = inside.said("ip", &["-j", "-d", "-4", "-batch", "-"], &first);
         let (links, four) = said.split_once('\n').unwrap_or_default();
+        assert!(links.contains("\"lo\""), "ip says nothing of this namespace: {said}");
         let six = inside.said("ip", &["-j", "-6", "-batch", "-"], family);
         let nft = match has_tables() {
             true => inside.said("nft", &["-s", "list", "ruleset"], ""),

@@ -63,9 +63,10 @@ impl Within {
         places.into_iter().find(|place| place.exists())
     }
 
-    /// What a program prints that reads `input`, whether it fails or not.
+    /// What a program prints that reads `input`, whether it fails or not. It has to be there: two worlds of which nothing
+    /// was said would look alike.
     pub(crate) fn said(&self, program: &str, arguments: &[&str], input: &str) -> String {
-        let Some(program) = self.find(program) else { return String::new() };
+        let program = self.find(program).unwrap_or_else(|| panic!("there is no {program}"));
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("PATH", PATH).env("LC_ALL", "C.UTF-8");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

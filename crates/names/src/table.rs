@@ -294,7 +294,14 @@ impl Table {
         let elsewhere = self.elsewhere.index().iter().map(|(_, entry)| entry);
         let all = self.here.iter().map(|(_, entry)| entry).chain(elsewhere);
         let mut all: Vec<_> = all.map(|entry| (&entry.network, entry)).collect();
-        all.sort_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
+        all.sort_by(|(one_network, one), (other_network, other)| {
+            (one_network, &one.name, &one.host, &one.addresses).cmp(&(
+                other_network,
+                &other.name,
+                &other.host,
+                &other.addresses,
+            ))
+        });
         all
     }
 

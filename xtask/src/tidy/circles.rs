@@ -73,7 +73,7 @@ fn gather(source: &Path, folder: &Path, texts: &mut BTreeMap<String, String>) ->
         } else if name.ends_with(".rs") && !name.contains("tests") {
             let text = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
             let module = name.split(['/', '.']).next().unwrap_or_default().to_owned();
-            let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
             // In a file at the top, `super` is the crate; in a folder's, `super::super`.
             let upwards = "super::".repeat(name.split('/').count());
             let product = product.replace(&upwards, "crate::");
