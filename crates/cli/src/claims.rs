@@ -109,7 +109,7 @@ fn ours(
 
 /// A network in the book is removed where it was made: its runtime would make it again. One that no file of a runtime
 /// describes any more, or that came on standard input, is in the book only. Two runtimes may call different networks
-/// alike: a command of Spoke's has the name in the book.
+/// alike: a command of Spoke's has the name in the book of theirs.
 fn removal(network: &Network, is_described: bool) -> String {
     let (name, own) = (network.called(), &network.name);
     match network.runtime {
@@ -124,7 +124,8 @@ fn removal(network: &Network, is_described: bool) -> String {
             )
         }
         Runtime::Kurma => format!("remove {name} from Kurma's configuration"),
-        Runtime::Spoke => format!("spoke network rm {own}"),
+        // No other network is called so, and by its name in the book another one may be by now.
+        Runtime::Spoke => format!("spoke network rm {name}"),
     }
 }
 
@@ -266,7 +267,8 @@ mod tests {
         };
         assert_eq!(of(Runtime::Docker, false), "docker network rm shop");
         assert_eq!(of(Runtime::Podman, true), "podman network rm shop");
-        for runtime in [Runtime::Spoke, Runtime::Podman, Runtime::Cni] {
+        assert_eq!(of(Runtime::Spoke, false), "spoke network rm shop");
+        for runtime in [Runtime::Podman, Runtime::Cni] {
             assert_eq!(of(runtime, false), "spoke network rm 0123abcd", "{runtime}");
         }
         let of_file = of(Runtime::Cni, true);

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::args::EventsArgs;
 use super::table::Table;
-use super::titles::{Titled, Titles};
+use super::titles::Titles;
 use crate::answer::Answer;
 use crate::context::CommandContext;
 use crate::output::{Output, line, render};
@@ -36,8 +36,7 @@ pub(super) fn show(
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let titles = titles(context);
     let shown = events[first..].iter();
-    let scripts: Vec<_> =
-        shown.map(|event| Titled { of: event, title: titles.event(event) }).collect();
+    let scripts: Vec<_> = shown.map(|event| titles.titled(event)).collect();
     Ok(Answer::text(render(output, &scripts, || table(&events[first..], &titles).text())?))
 }
 
@@ -120,7 +119,7 @@ pub(super) fn changed<T: DeserializeOwned>(
 }
 
 fn write(output: Output, (event, titles): (&Event, &Titles), out: &mut dyn Write) -> Result<bool> {
-    let titled = Titled { of: event, title: titles.event(event) };
+    let titled = titles.titled(event);
     let text = match output {
         Output::Table => {
             let mut table = Table::headless();

@@ -27,6 +27,18 @@ pub(super) struct Titled<T> {
     pub(super) title: Option<String>,
 }
 
+/// An event, with what its networks are called now, for scripts.
+#[derive(Debug, Serialize)]
+pub(super) struct TitledEvent<'a> {
+    #[serde(flatten)]
+    of: &'a Event,
+    /// What the network is called, where that differs.
+    title: Option<String>,
+    /// What the other network of a clash is called, where that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_title: Option<String>,
+}
+
 /// What a row says of its network.
 pub(super) struct Named<'a> {
     /// The network's name.
@@ -106,28 +118,67 @@ impl Titles {
         title.unwrap_or_else(|| network.called().to_string())
     }
 
-    /// What the runtime of an event calls its network now.
-    pub(super) fn event(&self, event: &Event) -> Option<String> {
-        self.title(event.network.as_ref()?, event.runtime.as_deref())
+    /// An event, with what its networks are called now.
+    pub(super) fn titled<'a>(&self, event: &'a Event) -> TitledEvent<'a> {
+        TitledEvent {
+            of: event,
+            title: event.network.as_ref().and_then(|it| self.of_event(event, it)),
+            other_title: event.other_network.as_ref().and_then(|it| self.of_event(event, it)),
+        }
+    }
+
+    /// What a network of an event is called now, where that is not its name there. A clash was written with the names in the
+    /// book, all others with what a command had called the network by then.
+    fn of_event(&self, event: &Event, network: &str) -> Option<String> {
+        let runtime = event.runtime.as_deref();
+        let runtime = runtime.filter(|_| event.network.as_deref() == Some(network));
+        let renamed = || self.ours.get(network).filter(|_| is_clash(event)).cloned();
+        self.title(network, runtime).or_else(renamed)
     }
 
     /// An event's message as people read it: it was written with the names of networks in the book.
     pub(super) fn sentence(&self, event: &Event) -> String {
-        let is_clash = matches!(event.event, What::Clash | What::ClashOver);
-        let called = |network: &String, runtime| {
-            let renamed = || self.ours.get(network).filter(|_| is_clash).cloned();
-            self.title(network, runtime).or_else(renamed)
+        if is_clash(event) {
+            return self.clash(event);
+        }
+        let Some(network) = &event.network else { return event.message.clone() };
+        match self.of_event(event, network) {
+            Some(title) => with_name(&event.message, network, &title),
+            None => event.message.clone(),
+        }
+    }
+
+    /// A clash names two networks, and one may be called now as the other one is in the book. Other words of it may be
+    /// names of networks too.
+    fn clash(&self, event: &Event) -> String {
+        let networks = [&event.network, &event.other_network];
+        let named = |word: &str| networks.into_iter().flatten().find(|it| *it == word);
+        let words: Vec<&str> = event.message.split(' ').collect();
+        let word = |(at, word): (usize, &&str)| {
+            let ends = ["", ",", ")"].into_iter();
+            let mut names = ends.filter_map(|end| Some((named(word.strip_suffix(end)?)?, end)));
+            let titled = names.next().and_then(|(network, end)| {
+                Some(self.in_clash(event, network, &words[..at])? + end)
+            });
+            titled.unwrap_or_else(|| (*word).to_owned())
         };
-        let networks = [
-            event.network.as_ref().map(|network| (network, event.runtime.as_deref())),
-            event.other_network.as_ref().map(|network| (network, None)),
-        ];
-        networks.into_iter().flatten().fold(event.message.clone(), |message, (network, runtime)| {
-            match called(network, runtime) {
-                Some(title) => with_name(&message, network, &title),
-                None => message,
+        words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What a network is called after these words of a clash. Two runtimes may call different networks alike: a command of
+    /// Spoke's keeps the name in the book. What a command has called a network is no other one's name.
+    fn in_clash(&self, event: &Event, network: &str, before: &[&str]) -> Option<String> {
+        match before {
+            [.., "(spoke", "network"] | [.., "configuration", "of"] | [.., "with:", "remove"] => {
+                self.of_event(event, network)
             }
-        })
+            [.., "spoke", "network", "rm"] => self.ours.get(network).cloned(),
+            [.., runtime @ ("docker" | "podman"), "network", "rm"] => {
+                let is_maker = self.makers.get(network).is_some_and(|maker| maker == runtime);
+                self.of_event(event, network).filter(|_| is_maker)
+            }
+            _ => None,
+        }
     }
 
     /// Puts what a network is called in the place of its name.
@@ -145,7 +196,11 @@ impl Titles {
     }
 }
 
-/// A sentence with another name for a network, which is a word of it. A container may be called as its network is: what
+fn is_clash(event: &Event) -> bool {
+    matches!(event.event, What::Clash | What::ClashOver)
+}
+
+/// A sentence with what its runtime calls a network in the place of the name, which is a word of it. A container may be called as its network is: what
 /// stands at the beginning is the container. Two runtimes may call different networks alike: a command of Spoke's keeps
 /// the name in the book.
 pub(super) fn with_name(text: &str, network: &str, title: &str) -> String {
@@ -204,25 +259,68 @@ mod tests {
         Network::new(name.parse().unwrap(), runtime, Timestamp(0), wiring, Ipam::None)
     }
 
-    /// Two runtimes may call different networks alike: a command of Spoke's keeps the name in the book.
+    /// A clash of a network of Docker's with one of Spoke's, with commands about both.
+    fn clash(dock: &Network, front: &Network) -> Event {
+        let (one, other) = (&dock.name, &front.name);
+        let message = format!(
+            "10.8.0.0/24 (spoke network {one}) and 10.8.0.0/25 (spoke network {other}) overlap; mend it with: docker \
+             network rm {one}, or spoke network rm {one}, or spoke network rm {other}"
+        );
+        Event {
+            other_network: Some(other.to_string()),
+            ..Event::new(What::Clash, Timestamp(1), message).on(one, Runtime::Docker)
+        }
+    }
+
+    /// Two runtimes may call different networks alike: a command of Spoke's keeps the name in the book of what a runtime
+    /// calls otherwise. A network that a command renamed is removed by the new name only, and the old one may be the
+    /// title of the other.
     #[test]
     fn a_clash_names_networks_as_they_are_called_now() {
-        let (dock, pods) = (network("docker-1", Runtime::Docker), network("pods", Runtime::Podman));
-        let renamed = Network { title: "cases".parse().ok(), ..pods.clone() };
-        let message = "10.8.0.0/24 (spoke network docker-1) and 10.8.0.0/25 (spoke network pods) overlap; mend it \
-                       with: docker network rm docker-1, or spoke network rm docker-1, or spoke network rm pods";
-        let event = Event {
-            other_network: Some("pods".to_owned()),
-            ..Event::new(What::Clash, Timestamp(1), message).on(&dock.name, Runtime::Docker)
-        };
-        let untitled = Titles::of(&[dock.clone(), pods]);
-        assert_eq!(untitled.sentence(&event), message);
+        let (dock, front) =
+            (network("docker-1", Runtime::Docker), network("front", Runtime::Spoke));
+        let renamed = Network { title: "cases".parse().ok(), ..front.clone() };
+        let event = clash(&dock, &front);
+        let untitled = Titles::of(&[dock.clone(), front]);
+        assert_eq!(untitled.sentence(&event), event.message);
         let alias = Alias { title: "front".parse().ok(), ..doubles::alias("01", &dock) };
         let titles = Titles::of(&[dock, renamed]).with(&[alias]);
         assert_eq!(
             titles.sentence(&event),
             "10.8.0.0/24 (spoke network front) and 10.8.0.0/25 (spoke network cases) overlap; mend it \
-             with: docker network rm front, or spoke network rm docker-1, or spoke network rm pods"
+             with: docker network rm front, or spoke network rm docker-1, or spoke network rm cases"
+        );
+        let json = serde_json::to_value(titles.titled(&event)).unwrap();
+        assert_eq!((&json["title"], &json["other_title"]), (&"front".into(), &"cases".into()));
+        assert_eq!(json["other_network"], "front");
+    }
+
+    /// Docker's own is called bridge, and routes are in the sentence too.
+    #[test]
+    fn other_words_of_a_clash_stay() {
+        let renamed = |name| {
+            let network = network(name, Runtime::Spoke);
+            (Network { title: "cases".parse().ok(), ..network.clone() }, network)
+        };
+        let said = |name, message: &str| {
+            let (titled, network) = renamed(name);
+            let event = Event::new(What::ClashOver, Timestamp(1), message)
+                .on(&network.name, network.runtime);
+            Titles::of(&[titled]).sentence(&event)
+        };
+        assert_eq!(
+            said(
+                "bridge",
+                "(spoke network bridge) and (docker network bridge): docker network rm bridge"
+            ),
+            "(spoke network cases) and (docker network bridge): docker network rm bridge"
+        );
+        assert_eq!(
+            said(
+                "route",
+                "(spoke network route) overlaps the route to 10.0.0.0/8; mend it with: spoke network rm route"
+            ),
+            "(spoke network cases) overlaps the route to 10.0.0.0/8; mend it with: spoke network rm cases"
         );
     }
 }

@@ -247,13 +247,12 @@ pub(super) fn overlaps(
 
 /// What gives the network's containers a lower MTU. A runtime that describes its network with each container
 /// would undo what a command set. Two runtimes may call different networks alike: a command of Spoke's has the name in
-/// the book.
+/// the book of theirs.
 fn lower_mtu(network: &Network, mtu: u32) -> String {
     let name = network.called();
     match network.runtime {
-        Runtime::Spoke | Runtime::Docker => {
-            format!("spoke network set --mtu {mtu} {}", network.name)
-        }
+        Runtime::Spoke => format!("spoke network set --mtu {mtu} {name}"),
+        Runtime::Docker => format!("spoke network set --mtu {mtu} {}", network.name),
         Runtime::Podman => format!(
             "podman network create -d spoke -o mtu={mtu} NEW, and podman network connect NEW CONTAINER for \
              those on {name}"
