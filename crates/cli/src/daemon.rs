@@ -19,27 +19,71 @@ pub(super) const NOT_RUNNING: &str = "`spoke serve` does not run";
 /// What an operator starts where no service manager does.
 const SERVE: &str = "spoke serve";
 
+/// The same where systemd runs and has no unit of the daemon's: Docker may manage it.
+const SERVE_OR_PLUGIN: &str = "start `spoke serve`, or enable its plugin";
+
+/// Where systemd finds units (systemd.unit(5)).
+const UNITS: [&str; 5] = [
+    "etc/systemd/system",
+    "run/systemd/system",
+    "usr/local/lib/systemd/system",
+    "usr/lib/systemd/system",
+    "lib/systemd/system",
+];
+
+/// What starts the daemon of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Starter {
+    /// systemd, by the daemon's unit.
+    Unit,
+    /// There is no unit of it.
+    OperatorOrDocker,
+    /// There is no systemd.
+    Operator,
+}
+
+/// Whether systemd is the service manager of this host: sd_booted(3).
+fn starter(context: &CommandContext) -> Starter {
+    let has = |path: &str| context.root.join(path).exists();
+    let has_unit = || UNITS.iter().any(|directory| has(&format!("{directory}/spoke.service")));
+    match has("run/systemd/system") {
+        true if has_unit() => Starter::Unit,
+        true => Starter::OperatorOrDocker,
+        false => Starter::Operator,
+    }
+}
+
+/// Whether the service manager of this host starts the daemon.
+pub(super) fn is_unit(context: &CommandContext) -> bool {
+    starter(context) == Starter::Unit
+}
+
 /// What starts it, on a host without systemd too.
 pub(super) fn start(context: &CommandContext) -> &'static str {
-    if has_systemd(context) { "systemctl start spoke" } else { SERVE }
+    match starter(context) {
+        Starter::Unit => "systemctl start spoke",
+        Starter::OperatorOrDocker => SERVE_OR_PLUGIN,
+        Starter::Operator => SERVE,
+    }
 }
 
 /// What starts it again.
 pub(super) fn restart(context: &CommandContext) -> &'static str {
-    match has_systemd(context) {
-        true => "systemctl restart spoke",
-        false => "end `spoke serve`, and start it again",
+    match starter(context) {
+        Starter::Unit => "systemctl restart spoke",
+        Starter::OperatorOrDocker => {
+            "end `spoke serve`, and start it again, or disable its plugin, and enable it again"
+        }
+        Starter::Operator => "end `spoke serve`, and start it again",
     }
 }
 
 /// What starts it now, and with each boot.
 pub(super) fn enable(context: &CommandContext) -> &'static str {
-    if has_systemd(context) { "systemctl enable --now spoke" } else { SERVE }
-}
-
-/// Whether systemd is the service manager of this host (sd_booted(3)).
-pub(super) fn has_systemd(context: &CommandContext) -> bool {
-    context.root.join("run/systemd/system").exists()
+    match starter(context) {
+        Starter::Unit => "systemctl enable --now spoke",
+        Starter::OperatorOrDocker | Starter::Operator => start(context),
+    }
 }
 
 /// What is said of the daemon beside what a command lists, where it is expected and does not run.

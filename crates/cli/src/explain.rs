@@ -15,7 +15,7 @@ use linux::follow::{self, State};
 use model::{Kind, Result};
 use netlink::Socket;
 
-use super::daemon::has_systemd;
+use super::daemon::{is_unit, start};
 use super::mapped::Mapped;
 use super::titles::Titles;
 use crate::answer::{Answer, FOUND};
@@ -104,7 +104,7 @@ fn explained(wanted: &ExplainArgs, context: &CommandContext) -> Result<(show::Vi
             walk(&mut kernel, &trip, before)
         }
     };
-    report.hops.iter_mut().for_each(|hop| without_systemd(hop, context));
+    report.hops.iter_mut().for_each(|hop| without_unit(hop, context));
     let probed = match wanted.probe {
         true => Some(probe::probe(&book, wanted, &report, &mut kernel)?),
         false => None,
@@ -113,12 +113,12 @@ fn explained(wanted: &ExplainArgs, context: &CommandContext) -> Result<(show::Vi
     Ok((show::View::new(report, probed), notes))
 }
 
-/// Where no service manager starts the daemon again, the operator does.
-fn without_systemd(hop: &mut Hop, context: &CommandContext) {
-    if hop.fix.as_deref() != Some(RESTART) || has_systemd(context) {
+/// Where no service manager starts the daemon again, the operator does, or Docker.
+fn without_unit(hop: &mut Hop, context: &CommandContext) {
+    if hop.fix.as_deref() != Some(RESTART) || is_unit(context) {
         return;
     }
-    hop.fix = Some("spoke serve".to_owned());
+    hop.fix = Some(start(context).to_owned());
     if is_served(&context.runtime) == Some(true) {
         hop.what.push_str("; end the daemon that runs, and start it again");
     }

@@ -235,7 +235,7 @@ fn serve_runs_the_daemon() {
 #[test]
 fn doctor_says_that_no_daemon_answers_docker() {
     let host = Fixture::new();
-    host.write("run/systemd/system/unit", "");
+    host.write("run/systemd/system/spoke.service", "");
     let (name, wiring) = ("front".parse().unwrap(), model::Wiring::default());
     let network =
         Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
@@ -263,7 +263,7 @@ fn doctor_says_that_no_daemon_answers_docker() {
 }
 
 /// What a daemon has while it runs.
-fn served(host: &Fixture) -> std::fs::File {
+pub(super) fn served(host: &Fixture) -> std::fs::File {
     std::fs::create_dir_all(host.path("run/spoke")).unwrap();
     let lock = std::fs::File::create(host.path("run/spoke").join(::host::serving::LOCK)).unwrap();
     file::lock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
@@ -274,7 +274,7 @@ fn served(host: &Fixture) -> std::fs::File {
 #[test]
 fn lists_say_that_no_daemon_runs() {
     let host = Fixture::new();
-    host.write("run/systemd/system/unit", "");
+    host.write("run/systemd/system/spoke.service", "");
     let lists = [
         "ps",
         "ports",
@@ -282,12 +282,13 @@ fn lists_say_that_no_daemon_runs() {
         "network ls",
         "endpoint ls",
         "dns ls",
+        "egress show front",
         "ipam show",
         "events",
         "denied",
     ];
     let said = |list: &str| host.try_spoke(&list.split(' ').collect::<Vec<_>>()).2;
-    host.spoke("network create front");
+    host.spoke("network create --egress none front");
     for list in lists {
         assert_eq!(said(list), "", "{list}");
     }
@@ -310,39 +311,13 @@ fn lists_say_that_no_daemon_runs() {
     // Of one that was killed.
     host.write("run/docker/plugins/spoke.sock", "");
     all_say();
+    let unit = host.path("run/systemd/system/spoke.service");
+    std::fs::remove_file(unit).unwrap();
+    let end = "of it is repaired; start `spoke serve`, or enable its plugin\n";
+    assert!(said("ps").ends_with(end), "{}", said("ps"));
+    host.write("etc/systemd/system/spoke.service", "");
+    assert!(said("ps").ends_with("; systemctl start spoke\n"), "{}", said("ps"));
     std::fs::remove_dir_all(host.path("run/systemd")).unwrap();
     assert!(said("ps").ends_with("of it is repaired; spoke serve\n"), "{}", said("ps"));
     assert_eq!(said("network inspect front"), "");
-}
-
-/// Docker removes a network also where the daemon does not answer.
-#[test]
-fn a_network_that_docker_has_removed_is_named() {
-    let host = super::network::two_networks();
-    let (name, wiring) = ("docker-1".parse().unwrap(), model::Wiring::default());
-    let network =
-        Network::new(name, model::Runtime::Docker, Timestamp(NOW), wiring, model::Ipam::None);
-    let alias = model::Alias {
-        title: "shop".parse().ok(),
-        since: Timestamp(NOW - 20),
-        ..doubles::alias("0123", &network)
-    };
-    host.engine().networks.enroll(&alias, &network).unwrap();
-    let is_named = || {
-        let said = host.try_spoke(&["doctor"]).1;
-        let is_named =
-            said.contains("warn  network shop is in the book, and no Docker Engine that is asked");
-        assert_eq!(said.contains("fix: spoke network rm --force docker-1"), is_named, "{said}");
-        is_named
-    };
-    assert!(!is_named(), "no engine answers");
-    host.listed.replace(Some([alias.id.to_string()].into()));
-    assert!(!is_named());
-    let (_, _, said) = host.try_spoke(&["network", "rm", "docker-1"]);
-    assert!(said.contains("remove it there, with `docker network rm shop`"), "{said}");
-    host.listed.replace(Some(BTreeSet::new()));
-    assert!(is_named());
-    let (code, out, said) = host.try_spoke(&["network", "rm", "--force", "docker-1"]);
-    assert_eq!((code, out.as_str(), said.as_str()), (0, "docker-1\n", ""));
-    assert!(!is_named());
 }

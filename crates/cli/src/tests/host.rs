@@ -23,7 +23,7 @@ ok    every MTU fits eth0 (1500)
 #[test]
 fn a_host_whose_packet_filter_was_emptied() {
     let mut host = Fixture::new();
-    host.write("run/systemd/system/unit", "");
+    host.write("run/systemd/system/spoke.service", "");
     host.spoke("network create front");
     host.spoke("network create --egress 10.9.0.7:5432 agents");
     for name in ["a", "b", "c", "d"] {
@@ -79,7 +79,7 @@ fn dropped(passing: &[&str]) -> Forward {
 #[test]
 fn a_host_that_drops_what_spoke_lets_pass() {
     let mut host = Fixture::new();
-    host.write("run/systemd/system/unit", "");
+    host.write("run/systemd/system/spoke.service", "");
     host.write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
     for name in ["front", "back"] {
         host.spoke(&format!("network create {name}"));
@@ -119,7 +119,7 @@ fn a_host_without_containers_needs_no_mending() {
 #[test]
 fn a_sick_host() {
     let mut host = Fixture::new();
-    host.write("run/systemd/system/unit", "");
+    host.write("run/systemd/system/spoke.service", "");
     host.try_spoke(&["network", "create", "--subnet", "192.168.1.0/25", "lan"]);
     host.attach("lan", "c1", None);
     host.attach("lan", "c2", None);
