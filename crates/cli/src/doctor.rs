@@ -9,7 +9,7 @@ mod kurma;
 mod lost_networks;
 mod plugins;
 mod ports;
-mod removed;
+pub(super) mod removed;
 mod source;
 mod switch;
 mod traffic;
@@ -57,7 +57,7 @@ fn checks(context: &CommandContext) -> Vec<Check> {
     let (networks, attachments) = book(context, &mut checks).unwrap_or_default();
     let networks = titles(context).entitled(networks);
     checks.extend(daemon::check(context, &networks));
-    checks.extend(removed::checks(context, &networks));
+    checks.extend(removed::checks(context, &networks, &attachments));
     checks.extend(lost_networks::check(context, &networks));
     checks.extend(super::via::checks(&networks, &attachments, start(context)));
     checks.extend(traffic::forwarding(&context.root, &networks, &attachments));

@@ -2,18 +2,16 @@
 
 mod cloud;
 pub(super) mod connect;
+mod rm;
 mod set;
 
 use std::slice;
 
-use ::host::exit::exit_code;
 use ::host::facts::HostFacts;
 use engine::Engine;
-use model::{Alias, Error, Kind, Network, NetworkName, Result, Runtime};
+use model::{Alias, Kind, Network, Result};
 
-use super::args::{
-    CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, RmArgs, no_value,
-};
+use super::args::{CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, no_value};
 use super::table::Table;
 use super::titles::shown;
 use super::view::NetworkView;
@@ -54,7 +52,7 @@ pub(super) fn run(
         NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, context),
         NetworkCommand::Set(wanted) => set::set(wanted, output, context),
         NetworkCommand::Rename(wanted) => set::rename(wanted, output, context),
-        NetworkCommand::Rm(wanted) => rm(wanted, output, context),
+        NetworkCommand::Rm(wanted) => rm::rm(wanted, output, context),
     }
 }
 
@@ -239,113 +237,4 @@ fn hidden(network: &Network, facts: &HostFacts) -> Vec<String> {
         })
     });
     notes.collect()
-}
-
-/// Removes what it can; the first failure gives the exit code.
-fn rm(wanted: &RmArgs, output: Output, context: &CommandContext) -> Result<Answer> {
-    let engine = (context.engine)()?;
-    let mut answer = Answer::default();
-    let mut removed = Vec::new();
-    for name in &wanted.names {
-        let known = engine.records.network(name).ok();
-        match remove(&engine, name, wanted.force, context) {
-            Ok(broken) => {
-                removed.push(name.to_string());
-                answer.notes.extend(broken);
-                let drained = known.map_or(Ok(()), |known| cloud::drain(&engine, &known, context));
-                // The daemon removes the rest.
-                answer.notes.extend(drained.err().map(|error| error.to_string()));
-            }
-            Err(error) if wanted.force && error.kind() == Kind::NotFound => {}
-            Err(error) => note(&mut answer, &error),
-        }
-    }
-    Ok(Answer { text: names(output, &removed)?, ..answer })
-}
-
-/// Removes it; what runtimes have of it that is broken by that.
-fn remove(
-    engine: &Engine,
-    name: &NetworkName,
-    force: bool,
-    context: &CommandContext,
-) -> Result<Vec<String>> {
-    refuse_former(engine, name)?;
-    // Its containers on other hosts are not detached by --force.
-    if host::remove_network(engine, name, context)? {
-        return Ok(Vec::new());
-    }
-    let meant = engine.records.meant(name)?;
-    let aliases = engine.records.aliases()?.into_iter().filter(|alias| alias.network == meant);
-    let broken: Vec<String> =
-        still_known(aliases.collect(), context).iter().map(|alias| broken(alias, name)).collect();
-    let removed = match cloud::remove(engine, name, force, context) {
-        Ok(false) => engine.networks.remove(name, force),
-        removed => removed.map(drop),
-    };
-    removed.map(|()| broken).map_err(|error| {
-        let is_used = engine
-            .records
-            .attachments()
-            .is_ok_and(|all| all.iter().any(|attachment| attachment.id.network == meant));
-        with_advice(error, force || !is_used)
-    })
-}
-
-/// Without those of networks that Docker has removed: an engine that does not answer may have them.
-fn still_known(mut aliases: Vec<Alias>, context: &CommandContext) -> Vec<Alias> {
-    let is_dockers = |alias: &Alias| alias.runtime == Runtime::Docker;
-    if aliases.iter().any(is_dockers)
-        && let Some(listed) = (context.listed)()
-    {
-        aliases.retain(|alias| !is_dockers(alias) || listed.contains(alias.id.as_str()));
-    }
-    aliases
-}
-
-/// What is left of a removed network in a runtime.
-fn broken(alias: &Alias, name: &NetworkName) -> String {
-    let runtime = alias.runtime;
-    let known = alias.title.as_ref().map_or(alias.id.as_str(), NetworkName::as_str);
-    format!(
-        "{runtime} still has network {name} as {known}, and none of its containers can use it: remove it there with \
-         `{runtime} network rm {known}`, and create it again"
-    )
-}
-
-/// A name that a network had before it was renamed leads to that network elsewhere. Here the caller may mean
-/// another one that was called so since, and is gone already.
-fn refuse_former(engine: &Engine, name: &NetworkName) -> Result<()> {
-    let Some(network) = engine.records.called(name)? else { return Ok(()) };
-    let called = network.called();
-    if called == name {
-        return Ok(());
-    }
-    Err(Error::conflict(format!(
-        "no network is called {name} now; {called} was before it was renamed: `spoke network rm {called}` removes it"
-    )))
-}
-
-fn note(answer: &mut Answer, error: &Error) {
-    if answer.code == 0 {
-        answer.code = exit_code(error.kind());
-    }
-    answer.notes.push(error.to_string());
-}
-
-fn with_advice(error: Error, is_enough: bool) -> Error {
-    match error.kind() {
-        Kind::Conflict if !is_enough => {
-            Error::conflict(format!("{error}; remove its containers, or detach them with --force"))
-        }
-        Kind::Conflict
-        | Kind::Invalid
-        | Kind::Unsupported
-        | Kind::NotFound
-        | Kind::Exhausted
-        | Kind::TryAgain
-        | Kind::Denied
-        | Kind::Kernel
-        | Kind::Bug => error,
-    }
 }

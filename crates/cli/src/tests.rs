@@ -11,9 +11,10 @@ mod mapped;
 mod meant;
 mod network;
 mod neutron;
+mod removed;
 mod walked;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -58,6 +59,8 @@ struct Fixture {
     running: RefCell<Vec<Result<Vec<Container>>>>,
     /// The ids of the networks that Docker Engines list; none where they do not answer.
     listed: RefCell<Option<BTreeSet<String>>>,
+    /// How often they were asked for these.
+    engines_asked: Cell<u32>,
     /// The networks that Docker Engines list.
     docker_networks: RefCell<Vec<docker::api::Network>>,
     /// The containers of a Docker Engine, and whether they run.
@@ -134,6 +137,7 @@ impl Fixture {
             asked: RefCell::default(),
             running: RefCell::default(),
             listed: RefCell::default(),
+            engines_asked: Cell::default(),
             docker_networks: RefCell::default(),
             runs: Vec::new(),
         };
@@ -175,7 +179,10 @@ impl Fixture {
             now: Timestamp(NOW),
             socket: self.path("run/docker/plugins/spoke.sock"),
             neutron: &|| Ok(None),
-            listed: &|| self.listed.borrow().clone(),
+            listed: &|| {
+                self.engines_asked.set(self.engines_asked.get() + 1);
+                self.listed.borrow().clone()
+            },
             docker_networks: &|| self.docker_networks.borrow().clone(),
             foreign: &|| Ok(Arc::clone(&self.foreign)),
             kurma: ::host::kurma::Host::new(&config, &|_| None),

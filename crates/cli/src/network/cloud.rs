@@ -23,8 +23,8 @@ pub(super) fn remove(
     }
     let is_listed =
         |listed: &host::cloud::Listed| ids.iter().any(|id| listed.contains(id.as_str()));
-    let is_gone = (context.listed)().is_some_and(|listed| !is_listed(&listed));
-    let Some(neutron) = (context.neutron)()?.filter(|_| force || is_gone) else {
+    let is_gone = || (context.listed)().is_some_and(|listed| !is_listed(&listed));
+    let Some(neutron) = (context.neutron)()?.filter(|_| force || is_gone()) else {
         return Ok(false);
     };
     if force {

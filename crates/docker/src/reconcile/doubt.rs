@@ -67,7 +67,8 @@ pub(super) fn doubts(
         if !known.is_of(&snapshot.engines) && !snapshot.networks.contains_key(&known.id) {
             let (network, name) = (known.id.clone(), known.network.clone());
             let about = Doubtful::Network(network.clone());
-            doubts.push((about, Notice::Unclaimed { network, name }));
+            let is_used = known.is_used;
+            doubts.push((about, Notice::Unclaimed { network, name, is_used }));
         }
     }
     for known in held.subnets.iter().filter(|known| is_unlisted(known, held, snapshot)) {
@@ -94,6 +95,7 @@ pub(super) fn is_ours(driver: &str, ours: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::store_view::HeldNetwork;
     use super::*;
 
     #[test]
@@ -118,6 +120,26 @@ mod tests {
         assert_eq!(reported(70, &["a", "b"]), 0);
         assert_eq!(reported(99, &["b"]), 0);
         assert_eq!(reported(100, &["b"]), 1);
+    }
+
+    /// Its removal detaches what another runtime, or an engine that is not asked, has on it.
+    #[test]
+    fn removal_is_advised_where_nothing_is_attached() {
+        let said = |is_used| {
+            let network = HeldNetwork {
+                id: "n1".parse().unwrap(),
+                network: "shop".parse().unwrap(),
+                title: None,
+                lister: None,
+                is_used,
+            };
+            let held = DockerRecords { networks: vec![network], ..DockerRecords::default() };
+            let found = doubts(&held, &Snapshot::default(), "spoke");
+            let [(_, notice)] = found.as_slice() else { panic!("{found:?}") };
+            notice.to_string()
+        };
+        assert!(said(false).ends_with("spoke network rm --force shop"), "{}", said(false));
+        assert!(!said(true).contains("--force"), "{}", said(true));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub enum Notice {
         network: AliasId,
         /// Its name in the store.
         name: NetworkName,
+        /// Whether something is attached to it, which its removal would detach.
+        is_used: bool,
     },
     /// The store holds a subnet that a Docker Engine requested, and no engine has ever listed a
     /// network of it: it belongs to an engine that is not asked, or came to no network.
@@ -83,11 +85,17 @@ impl fmt::Display for Notice {
                      remove it in Docker and create it again"
                 )
             }
-            Notice::Unclaimed { network, name } => write!(
-                f,
-                "no Docker Engine that is asked lists network {name} (Docker's {network}): name \
-                 the engine that has it in the configuration, or remove it with spoke network rm --force {name}"
-            ),
+            Notice::Unclaimed { network, name, is_used } => {
+                write!(
+                    f,
+                    "no Docker Engine that is asked lists network {name} (Docker's {network}): name \
+                     the engine that has it in the configuration"
+                )?;
+                match is_used {
+                    true => write!(f, "; containers are on it"),
+                    false => write!(f, ", or remove it with spoke network rm --force {name}"),
+                }
+            }
             Notice::Unlisted { subnet, network } => write!(
                 f,
                 "no Docker Engine that is asked lists a network with subnet {subnet} ({network}): \

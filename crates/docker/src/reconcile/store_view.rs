@@ -34,6 +34,8 @@ pub(super) struct HeldNetwork {
     pub(super) title: Option<NetworkName>,
     /// Which engine that was, where it is known.
     pub(super) lister: Option<EngineId>,
+    /// Whether containers of any runtime are on it.
+    pub(super) is_used: bool,
 }
 
 impl HeldNetwork {
@@ -198,11 +200,14 @@ fn is_of_cloud(engine: &Engine<'_>, id: &AliasId) -> Result<bool> {
 
 fn held(engine: &Engine<'_>) -> Result<DockerRecords> {
     let mut held = DockerRecords::default();
+    let attachments = engine.records.attachments()?;
+    let used: BTreeSet<&NetworkName> = attachments.iter().map(|it| &it.id.network).collect();
     for alias in
         engine.records.aliases()?.into_iter().filter(|alias| alias.runtime == Runtime::Docker)
     {
         held.networks.push(HeldNetwork {
             id: alias.id,
+            is_used: used.contains(&alias.network),
             network: alias.network,
             title: alias.title,
             lister: alias.lister,
@@ -214,7 +219,7 @@ fn held(engine: &Engine<'_>) -> Result<DockerRecords> {
         let idle = idle.contains(&id);
         held.subnets.push(HeldSubnet { id, network, listed, lister, idle });
     }
-    for record in engine.records.attachments()? {
+    for record in attachments {
         if record.runtime == Runtime::Docker && record.layer == Layer::Link {
             let (id, network, owner) = (record.id, record.alias, record.owner);
             held.endpoints.push(HeldEndpoint { id, network, owner });

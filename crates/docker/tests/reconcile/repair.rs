@@ -90,7 +90,9 @@ fn takes_nothing_from_an_engine_that_is_not_asked() {
     fake.answer("/networks", Answer::Chunks("[]".into()));
     let before = world.left();
     let reconciling = Reconciling::with(&world, &fake);
-    reconciling.until(|notice| matches!(notice, Notice::Unclaimed { .. }));
+    let reported = reconciling.until(|notice| matches!(notice, Notice::Unclaimed { .. }));
+    let said = reported.last().unwrap().to_string();
+    assert!(said.ends_with("in the configuration; containers are on it"), "{said}");
     settle(&fake);
     assert_eq!(reconciling.reported(), Vec::<String>::new());
     assert_eq!(world.left(), before);

@@ -33,6 +33,7 @@ impl Case {
             network,
             title,
             lister: None,
+            is_used: false,
         });
         self
     }
