@@ -10,6 +10,7 @@ use host::facts::{HostFacts, HostRoute};
 use model::{IpNet, Network, NetworkName, Runtime, overlap, overlapping_pairs};
 
 use crate::context::CommandContext;
+use crate::titles::in_commands;
 
 /// A subnet, and the network that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,10 +109,9 @@ fn ours(
 }
 
 /// A network in the book is removed where it was made: its runtime would make it again. One that no file of a runtime
-/// describes any more, or that came on standard input, is in the book only. Two runtimes may call different networks
-/// alike: a command of Spoke's has the name in the book of theirs.
+/// describes any more, or that came on standard input, is in the book only.
 fn removal(network: &Network, is_described: bool) -> String {
-    let (name, own) = (network.called(), &network.name);
+    let (name, own) = (network.called(), in_commands(network));
     match network.runtime {
         Runtime::Podman | Runtime::Cni | Runtime::Reference if !is_described => {
             format!("spoke network rm {own}")
@@ -124,8 +124,7 @@ fn removal(network: &Network, is_described: bool) -> String {
             )
         }
         Runtime::Kurma => format!("remove {name} from Kurma's configuration"),
-        // No other network is called so, and by its name in the book another one may be by now.
-        Runtime::Spoke => format!("spoke network rm {name}"),
+        Runtime::Spoke => format!("spoke network rm {own}"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 use host::event::{Event, What};
-use model::{Alias, Attachment, Kind, Network, NetworkName, Result};
+use model::{Alias, Attachment, Kind, Network, NetworkName, Result, Runtime};
 use serde::Serialize;
 
 /// By their names in the book. Lists are made with those, and say these.
@@ -216,6 +216,17 @@ pub(super) fn with_name(text: &str, network: &str, title: &str) -> String {
 /// The command of Spoke's that sentences name.
 const REMOVAL: [&str; 3] = ["spoke", "network", "rm"];
 
+/// A network's name in commands of Spoke's. What a runtime calls it another runtime may call another one; what a command of
+/// Spoke's has called it is no other one's name, and its name in the book may be by now.
+pub(super) fn in_commands(network: &Network) -> &NetworkName {
+    match network.runtime {
+        Runtime::Spoke => network.called(),
+        Runtime::Podman | Runtime::Cni | Runtime::Reference | Runtime::Docker | Runtime::Kurma => {
+            &network.name
+        }
+    }
+}
+
 /// What people call the network of a row, by what the row says of it.
 pub(super) fn shown<'a>(title: &'a Option<String>, network: &'a String) -> &'a String {
     title.as_ref().unwrap_or(network)
@@ -250,7 +261,7 @@ pub(super) fn meant(engine: &Engine<'_>, called: &NetworkName) -> Result<Network
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use model::{Ipam, Runtime, Timestamp, Wiring};
+    use model::{Ipam, Timestamp, Wiring};
 
     use super::*;
 
@@ -302,21 +313,21 @@ mod tests {
             let network = network(name, Runtime::Spoke);
             (Network { title: "cases".parse().ok(), ..network.clone() }, network)
         };
-        let said = |name, message: &str| {
+        let sentence = |name, message: &str| {
             let (titled, network) = renamed(name);
             let event = Event::new(What::ClashOver, Timestamp(1), message)
                 .on(&network.name, network.runtime);
             Titles::of(&[titled]).sentence(&event)
         };
         assert_eq!(
-            said(
+            sentence(
                 "bridge",
                 "(spoke network bridge) and (docker network bridge): docker network rm bridge"
             ),
             "(spoke network cases) and (docker network bridge): docker network rm bridge"
         );
         assert_eq!(
-            said(
+            sentence(
                 "route",
                 "(spoke network route) overlaps the route to 10.0.0.0/8; mend it with: spoke network rm route"
             ),

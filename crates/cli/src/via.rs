@@ -7,6 +7,7 @@ use netlink::sysctl::{self, Parameter};
 use serde::Serialize;
 
 use super::check::Check;
+use super::titles::in_commands;
 
 /// The way out of a network, where it has one of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -95,9 +96,8 @@ pub(super) fn checks(networks: &[Network], attachments: &[Attachment], start: &s
                 "no packet leaves network {name}, whose way is {}: {}",
                 view.way, view.ipv4
             );
-            // As runtimes call it, another one may be called, too.
-            let other =
-                format!("or give it another way: spoke network set --via WAY {}", network.name);
+            let known = in_commands(network);
+            let other = format!("or give it another way: spoke network set --via WAY {known}");
             checks.push(Check::fail(what, format!("bring {} up, {other}", view.way)));
         } else if !view.held {
             let what =

@@ -13,6 +13,7 @@ use super::super::findings;
 use crate::check::{Check, parameter};
 use crate::context::CommandContext;
 use crate::daemon::restart;
+use crate::titles::in_commands;
 
 /// The default MTU of Ethernet devices, in bytes.
 const ETHERNET_MTU: u32 = 1500;
@@ -246,13 +247,13 @@ pub(super) fn overlaps(
 }
 
 /// What gives the network's containers a lower MTU. A runtime that describes its network with each container
-/// would undo what a command set. Two runtimes may call different networks alike: a command of Spoke's has the name in
-/// the book of theirs.
+/// would undo what a command set.
 fn lower_mtu(network: &Network, mtu: u32) -> String {
     let name = network.called();
     match network.runtime {
-        Runtime::Spoke => format!("spoke network set --mtu {mtu} {name}"),
-        Runtime::Docker => format!("spoke network set --mtu {mtu} {}", network.name),
+        Runtime::Spoke | Runtime::Docker => {
+            format!("spoke network set --mtu {mtu} {}", in_commands(network))
+        }
         Runtime::Podman => format!(
             "podman network create -d spoke -o mtu={mtu} NEW, and podman network connect NEW CONTAINER for \
              those on {name}"
@@ -315,6 +316,8 @@ mod tests {
             Network::new(name, Runtime::Docker, Timestamp(0), Wiring::default(), Ipam::None);
         let network = Network { title: "shop".parse().ok(), ..network };
         assert_eq!(lower_mtu(&network, 1400), "spoke network set --mtu 1400 0123abcd");
+        let renamed = Network { runtime: Runtime::Spoke, ..network.clone() };
+        assert_eq!(lower_mtu(&renamed, 1400), "spoke network set --mtu 1400 shop");
         let of_file = lower_mtu(&Network { runtime: Runtime::Cni, ..network }, 1400);
         assert!(of_file.contains("configuration of shop;"), "{of_file}");
     }

@@ -1,4 +1,4 @@
-//! `spoke network rm`: networks are removed, and what is left of them in runtimes is told.
+//! `spoke network rm`: networks are removed, and what is left of them in runtimes is reported.
 
 use std::cell::OnceCell;
 
