@@ -51,7 +51,7 @@ fn a_strict_container_answers_by_its_way_and_by_nothing_else() {
         until(&bed.world, &format!("nft list set inet spoke_fence strict | grep -q {bridge}"));
     }
     for port in ["8082", "8083"] {
-        until(&bed.world, &format!("nft list table inet spoke | grep -q '{port} : '"));
+        until(&bed.world, &format!("nft list table inet spoke | grep -qF '. {port} '"));
     }
     answer_and_begin(&bed);
 }

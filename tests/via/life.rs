@@ -21,8 +21,10 @@ socketserver.ThreadingTCPServer(('', 80), Answers).serve_forever()
 ";
 /// A query for x.example, over each transport.
 pub(crate) const ASKS: &str = "
-import socket, struct, sys
-query = bytes.fromhex('123401000001000000000000') + b'\\x01x\\x07example\\0' + bytes.fromhex('00010001')
+import secrets, socket, struct, sys
+# Another name each time: equal questions that wait go out once.
+name = b'\\x08' + secrets.token_hex(4).encode() + b'\\x07example\\0'
+query = bytes.fromhex('123401000001000000000000') + name + bytes.fromhex('00010001')
 if sys.argv[1] == 'tcp':
     one = socket.create_connection(('10.80.0.1', 53), 20)
     one.sendall(struct.pack('>H', len(query)) + query)
