@@ -64,6 +64,27 @@ fn tells_of_a_damaged_record_that_is_mended_in_place() {
 }
 
 #[test]
+fn a_copy_beside_a_record_is_no_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = embedded(directory.path(), BOOT);
+    store.commit(&Txn::new().put(attachment_key("n", "a"), attachment("n", "a"))).unwrap();
+    let mut watch = store.watch(&[Prefix::Attachments]).unwrap();
+    assert_eq!(next(&mut watch), ["+a"]);
+    let file = record_of_a(directory.path());
+    let copy = file.with_extension("bak");
+    std::fs::copy(&file, &copy).unwrap();
+    assert!(watch.wait(Duration::ZERO).unwrap().is_empty());
+    std::fs::remove_file(&copy).unwrap();
+    assert!(watch.wait(Duration::ZERO).unwrap().is_empty(), "the record is there");
+    // As an editor does: it writes another file, and moves that into place.
+    std::fs::copy(&file, &copy).unwrap();
+    std::fs::rename(&copy, &file).unwrap();
+    assert_eq!(next(&mut watch), ["+a"]);
+    store.commit(&Txn::new().delete(attachment_key("n", "a"))).unwrap();
+    assert_eq!(next(&mut watch), ["-a"]);
+}
+
+#[test]
 fn finds_its_way_after_the_directory_was_removed() {
     let directory = tempfile::tempdir().unwrap();
     let store = embedded(directory.path(), BOOT);

@@ -18,7 +18,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 use super::file::{self, Kind, LARGEST};
-use super::path::Scan;
+use super::path::{self, Scan};
 use super::{Embedded, Reach};
 
 /// A record that was written or deleted.
@@ -74,7 +74,8 @@ impl Embedded {
 }
 
 impl AsFd for Watch {
-    /// Readable when [`Watch::wait`] would not wait.
+    /// Readable where there are events, maybe only of what is passed over: then [`Watch::wait`] waits on for the rest of
+    /// its limit.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
@@ -228,6 +229,10 @@ impl Watch {
         }
         let Ok(bytes) = std::fs::read(path) else { return };
         if let Ok((key, now)) = file::decode(kind, &bytes) {
+            // A copy that an operator or an editor made beside the record says nothing of it, nor does its end.
+            if !path.ends_with(path::of(&key)) {
+                return;
+            }
             self.known.insert(path.to_owned(), key.clone());
             changes.push(Changed { key, now: Some(now) });
         }
