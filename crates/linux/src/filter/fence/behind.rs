@@ -65,6 +65,11 @@ impl Needs {
     fn ranges(&self, bridge: &IfName) -> Vec<(&'static str, Between)> {
         sources(bridge, &self.subnets)
     }
+
+    /// Of each subnet by itself: neighbouring ones are in one range, or in one each.
+    fn each_range(&self, bridge: &IfName) -> impl Iterator<Item = (&'static str, Between)> {
+        self.subnets.iter().flat_map(|net| sources(bridge, std::slice::from_ref(net)))
+    }
 }
 
 impl Own {
@@ -102,8 +107,8 @@ impl Entries {
 
     /// Whether all that is needed of a bridge is there, maybe in what others need.
     fn has(&self, bridge: &IfName, needs: &Needs) -> bool {
-        let is_there = |range: &(&str, Between)| self.of(bridge).any(|it| is_in(range, it));
-        needs.ranges(bridge).iter().all(is_there) && self.reached.has(bridge, &needs.reach)
+        let is_there = |range| self.of(bridge).any(|it| is_in(&range, it));
+        needs.each_range(bridge).all(is_there) && self.reached.has(bridge, &needs.reach)
     }
 
     /// Whether nothing else is.

@@ -77,6 +77,35 @@ fn records_that_differ_are_united() {
 }
 
 #[test]
+fn sibling_subnets_are_there_each_or_as_one() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let all = [
+        own("c", ("10.1.2.7", "10.1.2.1/25"), &[]),
+        own("d", ("10.1.2.130", "10.1.2.129/25"), &[]),
+    ];
+    let is_kept =
+        |all: &[Own]| fence::is_own_kept(&mut space.socket(), all, (&[], &none), &now()).unwrap();
+    for own in &all {
+        fence::keep_own(&mut socket, own, Some(&now())).unwrap();
+    }
+    assert!(is_kept(&all), "each");
+    space.run("nft flush set inet spoke_fence sources4");
+    assert!(!is_kept(&all));
+    fence::keep_own(&mut socket, &all[0], Some(&now())).unwrap();
+    assert!(!is_kept(&all), "one of two");
+    space.run("nft flush set inet spoke_fence sources4");
+    space.run("nft 'add element inet spoke_fence sources4 { \"br0\" . 10.1.2.0/24 }'");
+    assert!(is_kept(&all), "as one");
+    // What both need is more than what one does.
+    fence::forget_own(&mut socket, &all[1].bridge, &all[1].sources).unwrap();
+    assert!(!is_kept(&all[..1]));
+    let generation = nft::generation(&mut socket).unwrap();
+    assert!(fence::settle_behind(&mut socket, generation, (&[], &all[..1], &none)).unwrap());
+    assert!(is_kept(&all[..1]));
+}
+
+#[test]
 fn a_network_is_united_with_its_containers() {
     let space = Space::new();
     let mut socket = space.socket();
