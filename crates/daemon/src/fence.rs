@@ -198,8 +198,12 @@ impl Fences {
             self.shut_lost_before(daemon, socket);
             self.networks = before;
         }
-        self.renew_own(daemon, (changed, unfinished), socket);
+        let is_less = self.renew_own(daemon, (changed, unfinished), socket);
         let before = std::mem::replace(&mut self.networks, now.clone());
+        // By the networks of now: what one of them needs since the same records would go, and come back.
+        if is_less && let Err(error) = self.settle_own(daemon, socket) {
+            failed(daemon, &error);
+        }
         for (bridge, fenced) in &now {
             if before.get(bridge) == Some(fenced) && !self.unfinished.contains(bridge) {
                 continue;

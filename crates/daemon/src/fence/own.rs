@@ -92,13 +92,14 @@ impl Fences {
             && fence::is_own_kept(socket, &there, (&moving, &may_have_others), now)?)
     }
 
-    /// Makes the changed rules hold, and removes those of containers that have none any more.
+    /// Makes the changed rules hold. Whether containers have none any more, or need something else of their bridge: then
+    /// [`Fences::settle_own`] removes what is left, when the networks are those of now, too.
     pub(super) fn renew_own(
         &mut self,
         daemon: &Daemon,
         (changed, unfinished): (BTreeSet<AttachmentId>, BTreeSet<AttachmentId>),
         socket: &mut Socket,
-    ) {
+    ) -> bool {
         let mut is_gone = false;
         for id in changed {
             let renewed = match self.own.get(&id) {
@@ -121,11 +122,7 @@ impl Fences {
             }
         }
         let has_less = std::mem::take(&mut self.has_less);
-        if (is_gone || has_less)
-            && let Err(error) = self.settle_own(daemon, socket)
-        {
-            failed(daemon, &error);
-        }
+        is_gone || has_less
     }
 
     /// Removes the own rules of containers that have none any more, and what no container needs of its bridge any more.
