@@ -7,7 +7,7 @@ use host::event::{Event, What};
 use host::time;
 use linux::filter::fence::{self, Fenced, Opening, Own};
 use model::{Error, IfName, Moment, Result};
-use netlink::Socket;
+use netlink::{At, Socket};
 use store::Watch;
 
 use super::gate::staying_shut;
@@ -26,10 +26,13 @@ impl Fences {
     /// Makes what is missing, opens again what was open, and ends what began meanwhile.
     pub(super) fn heal(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) {
         let began = Instant::now();
-        // Of the last ones that leave nothing is kept.
+        // Of the last ones that leave nothing is kept, but what stays shut for those that come.
         if self.networks.is_empty() && self.own_in(&PRESENT).is_empty() {
             (self.is_failing, self.is_waiting, self.is_damaged) = (false, false, false);
-            if let Err(error) = self.stay_shut(daemon, BTreeMap::new(), socket) {
+            let written = self
+                .let_read_ones_go(daemon, socket)
+                .and_then(|()| self.stay_shut(daemon, daemon.fence.shut(), socket));
+            if let Err(error) = written {
                 failed(daemon, &error);
             }
             return;
@@ -244,6 +247,9 @@ impl Fences {
     /// version did not have was not lost.
     pub(super) fn shut_lost_before(&mut self, daemon: &Daemon, socket: &mut Socket) {
         let own = self.own_in(&PRESENT);
+        if let Err(error) = self.stay_as_before(daemon, socket) {
+            failed(daemon, &error);
+        }
         let completed = daemon.fence.unread().and_then(|unread| {
             let is_asked = own.iter().any(|own| unread.has(&own.bridge));
             let networks = || self.effective(&BTreeMap::new());
@@ -258,15 +264,34 @@ impl Fences {
         }
     }
 
-    /// Has bridges stay shut no longer of which all can be read, or no container has rules of its own.
-    fn let_read_ones_go(&mut self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
-        let mut shut = daemon.fence.shut();
-        if !shut.is_empty() {
-            let (unread, own) = (daemon.fence.unread()?, self.own_in(&PRESENT));
-            shut.retain(|it, _| unread.has(it) && own.iter().any(|own| own.bridge == *it));
-            self.stay_shut(daemon, shut, socket)?;
+    /// What an earlier process of the daemon has shut stays so, unless all can be read by now.
+    fn stay_as_before(&self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
+        let before = fence::shut_bridges(socket)?;
+        if before.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let unread = daemon.fence.unread();
+        self.stay_shut(daemon, shut_before(before, unread.as_ref(), daemon.fence.shut()), socket)
+    }
+
+    /// Has bridges stay shut no longer of which all can be read, or that are gone. Whether a container has rules of its own
+    /// there does not matter: the next one that has would be open to that whose record cannot be read.
+    fn let_read_ones_go(&self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
+        let mut shut = daemon.fence.shut();
+        if shut.is_empty() {
+            return Ok(());
+        }
+        let (unread, mut route) = (daemon.fence.unread()?, Socket::route()?);
+        shut.retain(|it, _| unread.has(it));
+        let own = self.own_in(&PRESENT);
+        let mut gone = Vec::new();
+        for bridge in shut.keys().filter(|it| !own.iter().any(|own| own.bridge == **it)) {
+            if route.link(At::Name(bridge))?.is_none() {
+                gone.push(bridge.clone());
+            }
+        }
+        shut.retain(|it, _| !gone.contains(it));
+        self.stay_shut(daemon, shut, socket)
     }
 
     /// These stay shut, and no others. Each is reported once. Processes that attach a container or change rules meanwhile
@@ -303,6 +328,25 @@ impl Fences {
     }
 }
 
+/// The bridges that stay shut when the daemon starts: those that the kernel has (`there`), as long as one record there
+/// cannot be read, or it is not known which can.
+fn shut_before(
+    there: BTreeSet<IfName>,
+    unread: std::result::Result<&Unread, &Error>,
+    mut known: BTreeMap<IfName, String>,
+) -> BTreeMap<IfName, String> {
+    for bridge in there {
+        let why = match unread {
+            Ok(unread) => unread.why(&bridge).map(str::to_owned),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = why {
+            known.entry(bridge).or_insert(why);
+        }
+    }
+    known
+}
+
 /// Whether the kernel has what these networks need. Where a record cannot be read that container may need more of its
 /// bridge, and what is there of that is tolerated.
 fn is_network_kept(
@@ -334,4 +378,21 @@ fn or_false(answer: Result<bool>, failures: &mut Vec<Error>) -> bool {
         failures.push(error);
         false
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_shut_before_stays_so_while_a_record_cannot_be_read() {
+        let (read, unread): (IfName, IfName) = ("br0".parse().unwrap(), "br1".parse().unwrap());
+        let there = BTreeSet::from([read.clone(), unread.clone()]);
+        let mut known = Unread::default();
+        known.add(&unread, "damaged".to_owned());
+        let shut = shut_before(there.clone(), Ok(&known), BTreeMap::new());
+        assert_eq!(shut, BTreeMap::from([(unread.clone(), "damaged".to_owned())]));
+        let shut = shut_before(there, Err(&Error::try_again("later")), BTreeMap::new());
+        assert!(shut.keys().eq([&read, &unread]), "it is not known which can be read");
+    }
 }

@@ -328,11 +328,13 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let sources: Vec<IpAddr> = own.map(|(_, source)| source).collect();
     strict::forget(bridge)?;
     forget_own(socket, bridge, &sources)?;
-    unfence(socket, bridge)
+    unfence(socket, bridge)?;
+    shut::forget(socket, bridge)
 }
 
 /// Removes the fence of a network that has none any more. The own rules of its containers stay, and with them
-/// what these need: one of them may be strict, which [`relax`] ends. What is gone is no error.
+/// what these need: one of them may be strict, which [`relax`] ends. A bridge that is shut stays so. What is gone is no
+/// error.
 ///
 /// # Errors
 /// As [`forget_bridge`].
@@ -364,7 +366,8 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         if !is_fenced && (has_own || !is_within && !is_marked) {
             return Ok(());
         }
-        if own.is_empty() && fenced.iter().all(|element| element.key == key) {
+        let is_last = own.is_empty() && fenced.iter().all(|element| element.key == key);
+        if is_last && shut_bridges(socket)?.is_empty() {
             transaction.delete_table(TABLE);
         } else {
             // These are for its containers' own rules, too.

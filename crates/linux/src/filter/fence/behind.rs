@@ -12,7 +12,7 @@ use netlink::nft::{self, Between, Element, Transaction, Tuple};
 use super::own::{MayHaveOthers, Own, own_sources};
 use super::reach::{Reach, Reached};
 use super::sets::{FENCED, SOURCES, TABLE, WITHIN, sources};
-use super::{ATTEMPTS, Fenced, calmly, is_of_one, rules, shut};
+use super::{ATTEMPTS, Fenced, calmly, is_of_one, rules};
 use crate::filter::ruleset::{is_raced, settled};
 
 /// What begins the name of every version's stamp.
@@ -314,7 +314,8 @@ pub(super) fn take_out(
     Ok(())
 }
 
-/// Takes out all that the table says of a bridge.
+/// Takes out all that the table says of a bridge, but not that it stays shut: a record cannot be read, whoever has rules
+/// there.
 pub(super) fn forget(
     socket: &mut Socket,
     transaction: &mut Transaction,
@@ -323,7 +324,6 @@ pub(super) fn forget(
     let about = || format!("removing what is known of bridge {bridge} ({TABLE})");
     transaction.ensure_element(TABLE, WITHIN.name, &within(bridge), about());
     transaction.delete_element(TABLE, WITHIN.name, &within(bridge), about());
-    shut::forget(transaction, bridge, about);
     Entries::read(socket)?.set(transaction, (bridge, &Needs::default()), &about);
     Ok(())
 }

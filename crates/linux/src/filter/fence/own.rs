@@ -351,7 +351,10 @@ fn remove(
     }
     let mut transaction = Transaction::of_generation(generation);
     let mut relaxed: BTreeSet<&IfName> = BTreeSet::new();
-    if gone.len() == there.len() && nft::elements(socket, TABLE, FENCED.name)?.is_empty() {
+    let is_last =
+        gone.len() == there.len() && nft::elements(socket, TABLE, FENCED.name)?.is_empty();
+    // What stays shut is no container's.
+    if is_last && shut::shut_bridges(socket)?.is_empty() {
         // Where it is not marked the table does not have all that it had, and the daemon says what holds.
         let bridges: BTreeSet<&IfName> = gone.iter().map(|(bridge, _)| bridge).collect();
         for bridge in bridges {

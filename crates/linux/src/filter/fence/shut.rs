@@ -12,7 +12,7 @@ use netlink::nft::{self, Element, Transaction, Tuple};
 
 use super::calm::calmly;
 use super::own::{Own, have_chains, learn_for, own_sources, put_marks, range_sets, source_of};
-use super::sets::{SHUT, TABLE};
+use super::sets::{FENCED, SHUT, STRICT, TABLE};
 use super::{ATTEMPTS, Fenced, behind, opened};
 use crate::filter::ruleset::{is_raced, settled};
 
@@ -28,23 +28,42 @@ pub fn shut_bridges(socket: &mut Socket) -> Result<BTreeSet<IfName>> {
     Ok(there.iter().filter_map(|element| opened::bridge(&element.key)).collect())
 }
 
-/// These bridges stay shut from now on, and no others. What is made already stays as it is.
+/// These bridges stay shut from now on, and no others. What is made already stays as it is. The table goes with the last
+/// of them where nothing else is in it.
 ///
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it.
 pub fn set_shut(socket: &mut Socket, bridges: &BTreeSet<&IfName>) -> Result<()> {
+    change(socket, bridges, &|bridge| !bridges.contains(bridge))
+}
+
+/// The bridge stays shut no longer: it is forgotten.
+pub(super) fn forget(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    change(socket, &BTreeSet::new(), &|it| it == bridge)
+}
+
+fn change(
+    socket: &mut Socket,
+    more: &BTreeSet<&IfName>,
+    is_gone: &dyn Fn(&IfName) -> bool,
+) -> Result<()> {
     calmly(socket, |socket| {
         for _ in 0..ATTEMPTS {
-            if !bridges.is_empty() {
+            if !more.is_empty() {
                 have_chains(socket)?;
             }
             let mut transaction = Transaction::of_generation(nft::generation(socket)?);
             let there = shut_bridges(socket)?;
             let about = || format!("saying which bridges stay shut ({TABLE})");
-            for bridge in there.iter().filter(|bridge| !bridges.contains(bridge)) {
-                transaction.delete_element(TABLE, SHUT.name, &element(bridge), about());
+            let (gone, left): (Vec<_>, Vec<_>) = there.iter().partition(|it| is_gone(it));
+            if !gone.is_empty() && left.is_empty() && more.is_empty() && !has_rules(socket)? {
+                transaction.delete_table(TABLE);
+            } else {
+                for bridge in gone {
+                    transaction.delete_element(TABLE, SHUT.name, &element(bridge), about());
+                }
             }
-            for bridge in bridges.iter().filter(|bridge| !there.contains(**bridge)) {
+            for bridge in more.iter().filter(|bridge| !there.contains(**bridge)) {
                 transaction.ensure_element(TABLE, SHUT.name, &element(bridge), about());
             }
             if transaction.is_empty() || settled(transaction.commit(socket), is_raced)? {
@@ -55,10 +74,14 @@ pub fn set_shut(socket: &mut Socket, bridges: &BTreeSet<&IfName>) -> Result<()> 
     })
 }
 
-/// The bridge stays shut no longer: it is forgotten.
-pub(super) fn forget(transaction: &mut Transaction, bridge: &IfName, about: impl Fn() -> String) {
-    transaction.ensure_element(TABLE, SHUT.name, &element(bridge), about());
-    transaction.delete_element(TABLE, SHUT.name, &element(bridge), about());
+/// Whether a network or a container has rules.
+fn has_rules(socket: &mut Socket) -> Result<bool> {
+    for set in [FENCED, STRICT] {
+        if !nft::elements(socket, TABLE, set.name)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(!own_sources(socket)?.is_empty())
 }
 
 fn element(bridge: &IfName) -> Element {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{IfName, Moment};
 use netlink::Socket;
+use netlink::nft;
 
 use super::space::Space;
 use crate::filter::fence::{self, Fenced, Own, Reach};
@@ -99,4 +100,51 @@ fn a_bridge_that_is_gone_stays_shut_no_longer() {
         fence::forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
         assert_eq!(fence::shut_bridges(&mut socket).unwrap(), left, "{by_network}");
     }
+}
+
+/// The record that cannot be read may be of one more container.
+#[test]
+fn a_bridge_stays_shut_when_the_last_rules_there_go() {
+    for has_others in [true, false] {
+        let space = Space::new();
+        let mut socket = space.socket();
+        let bridge: IfName = "br0".parse().unwrap();
+        if has_others {
+            fence::keep(&mut socket, &fenced("br1"), None).unwrap();
+        }
+        shut(&mut socket, &["br0"]);
+        let is_shut = || {
+            fence::keep_own(&mut space.socket(), &own("br0"), None).unwrap();
+            !allowed(&space, "own_allowed4")[0]
+        };
+        assert!(is_shut());
+        fence::forget_own(&mut socket, &bridge, &own("br0").sources).unwrap();
+        assert!(is_shut(), "{has_others}");
+        let generation = nft::generation(&mut socket).unwrap();
+        assert!(fence::forget_other_own(&mut socket, generation, (&[], &|_| false)).unwrap());
+        fence::keep(&mut socket, &fenced("br0"), None).unwrap();
+        fence::unfence(&mut socket, &bridge).unwrap();
+        assert!(is_shut(), "{has_others}");
+        fence::forget_own(&mut socket, &bridge, &own("br0").sources).unwrap();
+        shut(&mut socket, &[]);
+        let is_there = space.run("nft list tables").contains("spoke_fence");
+        assert_eq!(is_there, has_others, "nothing is left where nothing else is in it");
+    }
+}
+
+#[test]
+fn what_an_older_version_made_goes_without_the_set() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    for bridge in ["br0", "br1"] {
+        fence::keep(&mut socket, &fenced(bridge), None).unwrap();
+        fence::keep_own(&mut socket, &own(bridge), None).unwrap();
+    }
+    space.run("nft delete set inet spoke_fence shut");
+    for bridge in ["br0", "br1"] {
+        let bridge = bridge.parse().unwrap();
+        fence::forget_own(&mut socket, &bridge, &own("br0").sources).unwrap();
+        fence::forget_bridge(&mut socket, &bridge).unwrap();
+    }
+    assert_eq!(space.run("nft list tables"), "");
 }
