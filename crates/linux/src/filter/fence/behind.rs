@@ -314,8 +314,7 @@ pub(super) fn take_out(
     Ok(())
 }
 
-/// Takes out all that the table says of a bridge, but not that it stays shut: a record cannot be read, whoever has rules
-/// there.
+/// Takes out all that the table says of a bridge, but not that it stays shut: that is for a record that cannot be read.
 pub(super) fn forget(
     socket: &mut Socket,
     transaction: &mut Transaction,
