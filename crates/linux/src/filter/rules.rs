@@ -26,7 +26,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
         ("reserved", connection::reserved()),
         ("for_all", connection::for_all()),
-        ("beginning", connection::beginning()),
+        ("beginning", vec![connection::beginning()]),
         ("forged", connection::forged()),
         ("loopback", loopback()),
         ("prerouting", vec![to_this_host()]),

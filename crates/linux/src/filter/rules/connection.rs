@@ -54,15 +54,14 @@ pub(super) fn for_all() -> Vec<Steps> {
 
 /// Connections that may be begun in another's name: the first packet would be answered by another interface than it came
 /// by.
-pub(super) fn beginning() -> Vec<Steps> {
-    let internal = vec![Expression::Meta(Meta::InputName, R), Expression::In(INTERNAL.name, R)];
-    let mut begins = of_state(NEW);
-    begins.extend([
+pub(super) fn beginning() -> Steps {
+    let mut steps = of_state(NEW);
+    steps.extend([
         Expression::ReturnPath(R),
         Expression::Equal(R, Cow::Borrowed(&[0; 4])),
         Expression::Verdict(Verdict::Jump("forged")),
     ]);
-    vec![ending(internal, RETURN), begins]
+    steps
 }
 
 /// Drops those that would be answered to a container that others do not reach.
@@ -77,7 +76,9 @@ pub(super) fn forged() -> Vec<Steps> {
     let leads_to =
         |set: &Set<'static>| vec![Expression::SourceDevice(R), Expression::In(set.name, R)];
     let closed = |ip: Ip| [leads_to(&CLOSED), held(ip, &HOME)].concat();
+    let internal = vec![Expression::Meta(Meta::InputName, R), Expression::In(INTERNAL.name, R)];
     vec![
+        ending(internal, RETURN),
         held(Ip::V4, &GUARDED),
         held(Ip::V6, &GUARDED),
         held(Ip::V4, &ISOLATED),
