@@ -54,11 +54,15 @@ pub(super) fn shown(context: &CommandContext) -> Vec<page::shown::Check> {
 fn checks(context: &CommandContext) -> Vec<Check> {
     let mut checks = kernel::checks(&context.root);
     checks.extend(host::stores(context));
-    let (networks, attachments) = book(context, &mut checks).unwrap_or_default();
+    let book = book(context, &mut checks);
+    let is_read = book.is_some();
+    let (networks, attachments) = book.unwrap_or_default();
     let networks = titles(context).entitled(networks);
     checks.extend(daemon::check(context, &networks));
     checks.extend(removed::checks(context, &networks, &attachments));
-    checks.extend(lost_networks::check(context, &networks));
+    if is_read {
+        checks.extend(lost_networks::check(context));
+    }
     checks.extend(super::via::checks(&networks, &attachments, start(context)));
     checks.extend(traffic::forwarding(&context.root, &networks, &attachments));
     checks.extend(ports::checks(context, &attachments));

@@ -148,7 +148,8 @@ fn taken(context: &CommandContext, known: &[Network], facts: &HostFacts) -> Resu
     let occupied = |claim: claims::Claimed| Occupied { net: claim.subnet, by: claim.holder() };
     let engine = (context.engine)()?;
     let mut taken = engine.subnets.occupancy()?;
-    let known = Titles::read(&engine)?.entitled(known.to_vec());
+    // Not all that the book has: a network is made at the same cost beside a thousand others.
+    let known = Titles::of(known).with(&engine.records.aliases()?).entitled(known.to_vec());
     let of_networks = claims(context, &known, facts).into_iter().map(occupied);
     taken.refused = of_networks.chain(taken.refused).collect();
     taken.avoided.extend(routed(facts).map(|route| route.dst));

@@ -187,7 +187,11 @@ fn lacks_interface(network: &&NetworkConfig) -> bool {
 
 /// An image in a file that is not there.
 fn missing_image(network: &NetworkConfig) -> Option<String> {
-    let Source::File(path) = network.image.source() else { return None };
+    let (Source::File(path) | Source::Layout { path, .. } | Source::Archive { path, .. }) =
+        network.image.source()
+    else {
+        return None;
+    };
     let is_missing = matches!(path.try_exists(), Ok(false));
     is_missing
         .then(|| format!("network \"{}\": its image {} is not there", network.name, path.display()))

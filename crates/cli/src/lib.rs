@@ -57,6 +57,7 @@ mod view;
 mod web;
 mod yaml;
 
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -92,7 +93,9 @@ pub fn run(
             written(exit::write(out, &answer.text), answer.code, err)
         }
         Err(error) => {
-            let who = match error.kind() == Kind::Denied && !rustix::process::geteuid().is_root() {
+            // What the kernel denies, and not an image that is not signed, or a cloud.
+            let is_the_kernels = error.kind() == Kind::Denied && error.source().is_some();
+            let who = match is_the_kernels && !rustix::process::geteuid().is_root() {
                 true => "; run it as root",
                 false => "",
             };

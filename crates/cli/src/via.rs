@@ -1,7 +1,7 @@
 //! The way out of a network, as commands show it.
 
 use linux::way::{self, Candidate, Hop, WayOut};
-use model::{Attachment, Family, Network};
+use model::{Attachment, Family, Network, Runtime, Via};
 use netlink::Socket;
 use netlink::sysctl::{self, Parameter};
 use serde::Serialize;
@@ -96,9 +96,7 @@ pub(super) fn checks(networks: &[Network], attachments: &[Attachment], start: &s
                 "no packet leaves network {name}, whose way is {}: {}",
                 view.way, view.ipv4
             );
-            let known = in_commands(network);
-            let other = format!("or give it another way: spoke network set --via WAY {known}");
-            checks.push(Check::fail(what, format!("bring {} up, {other}", view.way)));
+            checks.push(Check::fail(what, mended(network, &view.way)));
         } else if !view.held {
             let what =
                 format!("network {name} is not held to its way {}, or not led there", view.way);
@@ -109,6 +107,25 @@ pub(super) fn checks(networks: &[Network], attachments: &[Attachment], start: &s
         checks.extend(strict(network));
     }
     checks
+}
+
+/// What has packets leave such a network again. A runtime that describes its network with each container would undo what
+/// a command set.
+fn mended(network: &Network, way: &str) -> String {
+    let first = match &network.wiring.via {
+        Some(Via::Device(_)) => format!("bring {way} up"),
+        Some(Via::Gateways(_)) => format!("see that {way} is a neighbour of this host"),
+        _ => format!("start {way}"),
+    };
+    let name = in_commands(network);
+    match network.runtime {
+        Runtime::Spoke | Runtime::Docker => {
+            format!("{first}, or give it another way: spoke network set --via WAY {name}")
+        }
+        Runtime::Podman | Runtime::Cni | Runtime::Reference | Runtime::Kurma => {
+            format!("{first}, or give the network another way where its runtime describes it")
+        }
+    }
 }
 
 /// Answers come in by a device that the host itself does not use for their senders.

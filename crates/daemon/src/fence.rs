@@ -120,7 +120,9 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
                 news.iter().any(damages)
             }
         };
-        let is_due = swept.elapsed() > sweep;
+        // A record may be mended by removing it: a file that was damaged from the beginning is no record that ends.
+        let is_shut = !daemon.fence.shut().is_empty();
+        let is_due = swept.elapsed() > if is_shut { SOON } else { sweep };
         let is_damaged = is_changed || fences.is_failing || fences.is_waiting || is_due;
         let there = is_due.then(|| fence::fenced_bridges(&mut socket));
         let strict = (is_due || fences.has_strict()).then(fence::strict_bridges);
@@ -202,6 +204,7 @@ impl Fences {
         let before = std::mem::replace(&mut self.networks, now.clone());
         // By the networks of now: what one of them needs since the same records would go, and come back.
         if is_less && let Err(error) = self.settle_own(daemon, socket) {
+            self.has_less = true;
             failed(daemon, &error);
         }
         for (bridge, fenced) in &now {

@@ -148,7 +148,9 @@ impl PodNetworks {
                 Ok(network)
             });
             let refused = |error| {
-                let more = NetworkConfig::mistakes(value, &at).into_iter().skip(1).collect();
+                let error: Error = error;
+                let mut more = NetworkConfig::mistakes(value, &at);
+                more.retain(|mistake| mistake.to_string() != error.to_string());
                 Refused { more, ..Refused::new(index, name, error, value) }
             };
             networks.entries.push(entry.map_err(refused));

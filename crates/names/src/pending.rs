@@ -131,14 +131,14 @@ impl Ended {
 
 impl Pending {
     fn new(asked: &[u8], key: Key) -> io::Result<Self> {
-        let mut asked = asked.to_vec();
-        outside_query::number(&mut asked)?;
+        let asked = asked.to_vec();
         let (tries, deadline) = (0, Instant::now());
         let (socket, waiting, wrong, last) = (None, Vec::new(), 0, None);
         Ok(Self { socket, key, waiting, asked, tries, deadline, wrong, last })
     }
 
-    /// Asks the next server; `false` where all were asked often enough: once, where one has said something.
+    /// Asks the next server, by a number that the others do not know; `false` where all were asked often enough: once,
+    /// where one has said something.
     fn ask(&mut self, now: Instant) -> bool {
         self.socket = None;
         self.wrong = 0;
@@ -148,6 +148,7 @@ impl Pending {
             self.tries += 1;
             self.deadline = now + TIMEOUT;
             let sent = connected.and_then(|socket| {
+                outside_query::number(&mut self.asked)?;
                 socket.send(&self.asked)?;
                 Ok(socket)
             });

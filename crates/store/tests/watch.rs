@@ -85,6 +85,26 @@ fn a_copy_beside_a_record_is_no_record() {
 }
 
 #[test]
+fn a_record_that_is_moved_away_is_gone_and_a_damaged_one_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = embedded(directory.path(), BOOT);
+    store.commit(&Txn::new().put(attachment_key("n", "a"), attachment("n", "a"))).unwrap();
+    let mut watch = store.watch(&[Prefix::Attachments]).unwrap();
+    assert_eq!(next(&mut watch), ["+a"]);
+    let file = record_of_a(directory.path());
+    let good = std::fs::read(&file).unwrap();
+    std::fs::write(&file, b"damaged").unwrap();
+    assert!(watch.wait(Duration::ZERO).unwrap().is_empty());
+    std::fs::write(&file, good).unwrap();
+    assert_eq!(next(&mut watch), ["+a"]);
+    let elsewhere = directory.path().join("elsewhere");
+    std::fs::rename(&file, &elsewhere).unwrap();
+    assert_eq!(next(&mut watch), ["-a"]);
+    std::fs::rename(&elsewhere, &file).unwrap();
+    assert_eq!(next(&mut watch), ["+a"]);
+}
+
+#[test]
 fn finds_its_way_after_the_directory_was_removed() {
     let directory = tempfile::tempdir().unwrap();
     let store = embedded(directory.path(), BOOT);

@@ -1,7 +1,7 @@
 //! A check of `spoke doctor`: the book has the networks that Docker made with Spoke's driver.
 
 use docker::api::Reach;
-use model::Network;
+use host::hosts;
 
 use crate::check::Check;
 use crate::context::CommandContext;
@@ -10,19 +10,29 @@ use crate::context::CommandContext;
 const NAMED: usize = 5;
 
 /// Docker's networks stay with Docker when the book's files are deleted, and no container comes to them any more.
-pub(super) fn check(context: &CommandContext, networks: &[Network]) -> Option<Check> {
-    let read = || (context.engine)()?.records.aliases();
-    // A book that cannot be read is another check's.
-    let aliases = read().ok()?;
+pub(super) fn check(context: &CommandContext) -> Option<Check> {
+    let listed = (context.docker_networks)();
+    // Asked after the engines: a network that is made meanwhile is in the book first. A book that cannot be read, or not
+    // all of it, is another check's.
+    let read = || -> model::Result<_> {
+        let engine = (context.engine)()?;
+        let is_whole = engine.repair.damaged_durable()?.is_empty();
+        Ok(is_whole.then_some((engine.records.aliases()?, engine.records.networks()?)))
+    };
+    let (aliases, networks) = read().ok().flatten()?;
     let in_book = |id: &model::AliasId| {
         let mut known = aliases.iter().filter(|alias| alias.id == *id);
         known.any(|alias| networks.iter().any(|network| network.name == alias.network))
     };
-    let listed = (context.docker_networks)();
+    // The daemon is about to make those of many hosts, or `spoke host ls` says why it does not.
+    let asked = context.store.last().map(|state| hosts::asked(&hosts::place(state)));
+    let is_asked =
+        |id: &model::AliasId| asked.as_ref().is_some_and(|asked| asked.join(id.as_str()).exists());
     let is_ours = |driver: &str| driver == "spoke" || driver.starts_with("spoke:");
     let lost: Vec<String> = listed
         .iter()
-        .filter(|it| it.reach == Reach::Local && is_ours(&it.driver) && !in_book(&it.id))
+        .filter(|it| it.reach == Reach::Local && is_ours(&it.driver))
+        .filter(|it| !in_book(&it.id) && !is_asked(&it.id))
         .map(|it| it.name.as_ref().map_or_else(|| it.id.to_string(), ToString::to_string))
         .collect();
     if lost.is_empty() {

@@ -310,8 +310,12 @@ impl Hosts {
         if !is_here || hosts::networks(&self.place).join(name.as_str()).exists() {
             return Ok(());
         }
-        let known =
-            daemon.context_pool.with(|host_context| host_context.engine().records.networks())?;
+        let known = daemon.context_pool.with(|host_context| {
+            let engine = host_context.engine();
+            // One that only a runtime's file describes, which is what refuses it when it is made.
+            engine.records.refuse_shared(name)?;
+            engine.records.networks()
+        })?;
         let own = known.iter().find(|network| network.name == *name && network.stage.is_whole());
         own.map_or(Ok(()), |own| {
             Err(Error::conflict(format!(

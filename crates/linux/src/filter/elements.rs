@@ -164,6 +164,11 @@ impl Elements {
         }
     }
 
+    /// Others do not reach the container, or only its published ports: no connection begins elsewhere with its address.
+    pub fn apart(&mut self, container: IpAddr) -> &mut Self {
+        self.add(Entry::Apart(container))
+    }
+
     /// The container has a port at the host's loopback addresses.
     pub fn at_loopback(&mut self, behind: &IfName, container: Ipv4Addr) -> &mut Self {
         self.add(Entry::AtLoopback(behind.clone(), container))

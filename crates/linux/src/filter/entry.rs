@@ -7,8 +7,8 @@ use model::{IfName, Protocol};
 use netlink::nft::{Comment, Element, Set, Tuple};
 
 use super::ruleset::{
-    AT_LOOPBACK, DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, LAN_ONLY, LOCAL_ONLY,
-    MASQUERADE, MASQUERADE_ALL, OWNED, ROUTED, SERVED, SOURCE, SWITCHED,
+    APART, AT_LOOPBACK, DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, LAN_ONLY,
+    LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, OWNED, ROUTED, SERVED, SOURCE, SWITCHED,
 };
 
 /// An entry about a container.
@@ -45,6 +45,8 @@ pub enum Entry {
     Guarded(IfName, IpAddr),
     /// Behind this interface, and not reached from any with a policy.
     Isolated(IfName, IpAddr),
+    /// Others do not reach it, or only its published ports: no other interface leads to its address.
+    Apart(IpAddr),
     /// Its published ports are reached from the host's connected subnets only.
     LanOnly(IpAddr),
     /// Its published ports are reached from this host and its containers only.
@@ -82,6 +84,7 @@ impl Entry {
             Entry::Source(address, _) => (SOURCE, address),
             Entry::Guarded(_, address) => (GUARDED, address),
             Entry::Isolated(_, address) => (ISOLATED, address),
+            Entry::Apart(address) => (APART, address),
             Entry::LanOnly(address) => (LAN_ONLY, address),
             Entry::LocalOnly(address) => (LOCAL_ONLY, address),
             Entry::Switched(_, address) => (SWITCHED, address),
@@ -112,6 +115,7 @@ impl Entry {
             | Entry::Routed(address)
             | Entry::Masquerade(address)
             | Entry::Source(address, _)
+            | Entry::Apart(address)
             | Entry::LanOnly(address)
             | Entry::LocalOnly(address) => Tuple::new().address(*address),
             Entry::Served(address, protocol, port) => {
@@ -147,6 +151,7 @@ impl Entry {
             | Entry::Masquerade(address)
             | Entry::Source(address, _)
             | Entry::Served(address, ..)
+            | Entry::Apart(address)
             | Entry::LanOnly(address)
             | Entry::LocalOnly(address)
             | Entry::Guarded(_, address)
@@ -195,6 +200,7 @@ impl Entry {
                 let [served, number, service] = key.as_slice() else { return None };
                 Some(Entry::Served(address(served)?, protocol(number)?, port(service)?))
             }
+            APART => Some(Entry::Apart(address(key.first()?)?)),
             LAN_ONLY => Some(Entry::LanOnly(address(key.first()?)?)),
             LOCAL_ONLY => Some(Entry::LocalOnly(address(key.first()?)?)),
             pair => {
@@ -255,6 +261,7 @@ impl fmt::Display for Entry {
             Entry::Isolated(interface, address) => {
                 write!(f, "ingress policy isolated of {address} behind {interface}")
             }
+            Entry::Apart(address) => write!(f, "{address} as one of this interface alone"),
             Entry::LanOnly(address) => write!(f, "published ports of {address} for the LAN only"),
             Entry::LocalOnly(address) => {
                 write!(f, "published ports of {address} for this host only")

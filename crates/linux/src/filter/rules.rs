@@ -10,7 +10,7 @@ use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
-pub(super) use connection::in_frames_to_all;
+pub(super) use connection::{in_frames_to_all, meant_for_all};
 
 use super::ruleset::{
     BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
@@ -26,8 +26,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
         ("reserved", connection::reserved()),
         ("for_all", connection::for_all()),
-        ("beginning", vec![connection::beginning()]),
-        ("forged", connection::forged()),
+        ("beginning", connection::beginning()),
         ("loopback", loopback()),
         ("prerouting", vec![to_this_host()]),
         ("output", vec![to_loopback(), to_this_host()]),
@@ -89,6 +88,7 @@ fn loopback() -> Vec<Steps> {
         switched(Ip::V6, Ip::source),
         switched(Ip::V4, Ip::destination),
         switched(Ip::V6, Ip::destination),
+        connection::internal(),
     ]
 }
 
@@ -420,15 +420,11 @@ impl Ip {
     }
 
     pub(super) fn source(self) -> Expression<'static> {
-        self.source_into(R)
+        self.address(12, 8, R)
     }
 
     pub(super) fn destination(self) -> Expression<'static> {
         self.destination_into(R)
-    }
-
-    fn source_into(self, into: Register) -> Expression<'static> {
-        self.address(12, 8, into)
     }
 
     fn destination_into(self, into: Register) -> Expression<'static> {

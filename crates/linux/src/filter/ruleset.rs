@@ -63,6 +63,7 @@ pub(super) const SOURCE: [Set<'static>; 2] =
     [map("snat4", ADDRESSES[0], ADDRESSES[0]), map("snat6", ADDRESSES[1], ADDRESSES[1])];
 pub(super) const GUARDED: [Set<'static>; 2] = pair(["guarded4", "guarded6"], BEHIND);
 pub(super) const ISOLATED: [Set<'static>; 2] = pair(["isolated4", "isolated6"], BEHIND);
+pub(super) const APART: [Set<'static>; 2] = pair(["apart4", "apart6"], ADDRESSES);
 pub(super) const LAN_ONLY: [Set<'static>; 2] = pair(["lan_only4", "lan_only6"], ADDRESSES);
 pub(super) const LOCAL_ONLY: [Set<'static>; 2] = pair(["local_only4", "local_only6"], ADDRESSES);
 pub(super) const SWITCHED: [Set<'static>; 2] = pair(["switched4", "switched6"], BEHIND);
@@ -83,7 +84,7 @@ pub(super) const LAN: [Set<'static>; 2] =
     [subnets("lan4", ADDRESSES[0]), subnets("lan6", ADDRESSES[1])];
 
 /// The sets whose elements have owners, in the order of `ruleset.nft`.
-pub(super) const OWNED: [&[Set<'static>]; 15] = [
+pub(super) const OWNED: [&[Set<'static>]; 16] = [
     &DNAT_HOST,
     &DNAT_ANY,
     &HAIRPIN,
@@ -94,6 +95,7 @@ pub(super) const OWNED: [&[Set<'static>]; 15] = [
     &SOURCE,
     &GUARDED,
     &ISOLATED,
+    &APART,
     &LAN_ONLY,
     &LOCAL_ONLY,
     &SWITCHED,
@@ -125,12 +127,11 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 20] = [
+const CHAINS: [(&str, Option<Base>); 19] = [
     (STAMP, None),
     ("reserved", Some(filter(Hook::Prerouting, BEFORE_FRAGMENTS))),
     ("for_all", None),
     ("beginning", Some(filter(Hook::Prerouting, -150))),
-    ("forged", None),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
     ("prerouting", Some(nat(Hook::Prerouting, -100))),
     ("output", Some(nat(Hook::Output, -100))),

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Backend, EgressPolicy, Family, GatewayRole, IfName, Layer, LinkKind, Passage,
-    Publish, Result,
+    Attachment, Backend, EgressPolicy, Family, GatewayRole, IfName, IngressPolicy, Layer, LinkKind,
+    Passage, Publish, Result,
 };
 use netlink::route::{MAIN, Routes};
 use netlink::{At, Socket};
@@ -124,9 +124,17 @@ impl ExpectedElements {
         if firewall.egress == EgressPolicy::Internal || attachment.wiring.address_space.is_some() {
             self.elements.internal(&behind);
         }
-        self.elements.judge(&behind, attachment.wiring.passage());
+        let passage = attachment.wiring.passage();
+        // Addresses of a tenant, and of a network that this host does not route, may be those of others, too.
+        let is_apart = attachment.wiring.address_space.is_none()
+            && (firewall.ingress != IngressPolicy::Open || !passage.is_unjudged());
+        self.elements.judge(&behind, passage);
         for container in attachment.addresses.iter().map(|held| held.address.addr()) {
             self.elements.ingress(firewall.ingress, &behind, container);
+            let family = Family::of(&model::host_net(container));
+            if is_apart && is_gateway(attachment, family) && switching(attachment).is_none() {
+                self.elements.apart(container);
+            }
         }
     }
 }

@@ -207,9 +207,6 @@ pub enum Expression<'a> {
     ReturnPath(Register),
     /// The same of its destination.
     ForwardPath(Register),
-    /// Loads the name of the device that what is sent to the packet's source leaves by, 16 bytes; zeros where there is
-    /// none.
-    SourceDevice(Register),
     /// Keeps only these bits.
     Mask(Register, Cow<'a, [u8]>),
     /// Matches if the register has this value.

@@ -149,7 +149,7 @@ impl Watch {
                 _ if what.intersects(lost) => Some(StoreEvent::Everything),
                 // A file that is being prepared.
                 (Some(directory), Some(name)) if !directory.nests && name.starts_with('.') => None,
-                (Some(directory), Some(name)) if what.contains(ReadFlags::DELETE) => {
+                (Some(directory), Some(name)) if what.intersects(GONE) => {
                     Some(StoreEvent::Deleted(directory.clone(), name))
                 }
                 (Some(directory), Some(name)) => Some(StoreEvent::Written(directory.clone(), name)),
@@ -173,7 +173,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Everything again; what was known and is there no more has been deleted.
+    /// Everything again; what was known and is there no more has been deleted. Of a file that cannot be read what was known
+    /// of it holds.
     fn read_all(&mut self, changes: &mut Vec<Changed>) -> Result<()> {
         let before: BTreeSet<PathBuf> = self.known.keys().cloned().collect();
         let at = changes.len();
@@ -194,6 +195,7 @@ impl Watch {
         let gone: Vec<PathBuf> = before
             .into_iter()
             .filter(|path| self.known.get(path).is_some_and(|key| !now.contains(key)))
+            .filter(|path| std::fs::symlink_metadata(path).is_err())
             .collect();
         for path in gone {
             let key = self.known.remove(&path);
@@ -243,8 +245,10 @@ impl Watch {
 const EVENTS: WatchFlags = WatchFlags::MOVED_TO
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::ONLYDIR);
 const NESTING: WatchFlags = EVENTS.union(WatchFlags::CREATE);
+const GONE: ReadFlags = ReadFlags::DELETE.union(ReadFlags::MOVED_FROM);
 
 fn make(directory: &Path) -> std::io::Result<()> {
     let mut make = std::fs::DirBuilder::new();

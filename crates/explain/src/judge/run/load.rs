@@ -7,7 +7,7 @@ use netlink::{RouteLookup, Routed};
 
 use super::{Registers, bytes, store};
 use crate::packet::{Carried, Device, Packet};
-use crate::port::{Kernel, Space, Which};
+use crate::port::{Kernel, Space};
 use crate::tri::Tri;
 
 /// `NFT_META_*`.
@@ -47,10 +47,7 @@ const WITH_INPUT: u32 = 8;
 const WITH_OUTPUT: u32 = 16;
 const PRESENT: u32 = 32;
 const LINK: u32 = 1;
-const LINK_NAME: u32 = 2;
 const KIND: u32 = 3;
-/// `IFNAMSIZ`.
-const NAME_LENGTH: usize = 16;
 
 /// What is loaded: known bytes, nothing (the rule does not match), or not known.
 enum Loaded {
@@ -81,8 +78,7 @@ pub(super) fn load(
             put(registers, *into, *length, of_header(*base, (*offset, *length), packet))
         }
         Step::Fib { result, flags, into } => {
-            let most = if *result == LINK_NAME { NAME_LENGTH } else { 4 };
-            put(registers, *into, most, of_fib((*result, *flags), packet, kernel, space))
+            put(registers, *into, 4, of_fib((*result, *flags), packet, kernel, space))
         }
         Step::Constant(into, value) => {
             store(registers, *into, value);
@@ -297,21 +293,6 @@ fn of_fib(
                 false => number(back),
             }
         }
-        LINK_NAME if flags & (WITH_INPUT | WITH_OUTPUT | PRESENT) == 0 => {
-            leaves_by(kernel, space, address).map_or(Loaded::Unknown, Loaded::from)
-        }
         _ => Loaded::Unknown,
     }
-}
-
-/// The name of the link by which what is sent to an address leaves, as a register has it; zeros where there is none.
-fn leaves_by(kernel: &mut dyn Kernel, space: Space, address: IpAddr) -> Option<Vec<u8>> {
-    let mut name = match kernel.way(space, &Routed::new(address)).ok()? {
-        RouteLookup::Out { link, .. } => {
-            kernel.link(space, &Which::Index(link)).ok()??.name.as_str().as_bytes().to_vec()
-        }
-        _ => Vec::new(),
-    };
-    name.resize(NAME_LENGTH, 0);
-    Some(name)
 }

@@ -11,7 +11,7 @@ use super::sets::{
 };
 use crate::filter::rules::{
     ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending,
-    in_frames_to_all, reserved, translated,
+    in_frames_to_all, meant_for_all, reserved, translated,
 };
 use crate::filter::ruleset::Ruleset;
 
@@ -27,9 +27,8 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 pub(super) const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
-/// `RTN_UNICAST`, `RTN_LOCAL` (rtnetlink(7)).
+/// `RTN_UNICAST` (rtnetlink(7)).
 const UNICAST: u32 = 1;
-const LOCAL: u32 = 2;
 /// Router solicitation, neighbour solicitation and advertisement (RFC 4861).
 const DISCOVERY: [u8; 3] = [133, SOLICITATION, ADVERTISEMENT];
 const SOLICITATION: u8 = 135;
@@ -129,11 +128,10 @@ fn senders() -> Vec<Steps> {
     vec![reserved(), to_all, to_group, ending(in_set(&FENCED), jump("sender"))]
 }
 
-/// What is for one machine, of what is sent to all.
+/// Drops what is for one machine, of what is sent to all.
 fn for_all() -> Vec<Steps> {
-    let is_one =
-        |kind: u32| vec![Expression::DestinationType(R), equal(kind.to_ne_bytes().to_vec()), DROP];
-    vec![is_one(UNICAST), is_one(LOCAL)]
+    let [to_group, to_all] = meant_for_all();
+    vec![to_group, to_all, vec![DROP]]
 }
 
 fn sent_to_all() -> Vec<Steps> {

@@ -105,11 +105,11 @@ pub(super) fn effective<'a>(socket: &mut Socket, fenced: &'a Fenced) -> Result<C
 }
 
 /// Has nothing allowed to those of these containers whose rules have been lost, whatever is left of them: who takes the
-/// rules away takes the checks of what their neighbours send, too. [`keep_own_checked`] opens them again. Whether any
-/// was lost. What is strict is so by rules of routing, which stay as they are.
+/// rules away takes the checks of what their neighbours send, too. [`super::keep_own_checked`] opens them again. Whether
+/// any was lost. What is strict is so by rules of routing, which stay as they are.
 ///
 /// # Errors
-/// As [`keep_own`].
+/// As [`super::keep_own`].
 pub fn shut_lost(socket: &mut Socket, all: &[Own]) -> Result<bool> {
     let (mut is_any, mut failure) = (false, None);
     // What fails for some keeps no others open.

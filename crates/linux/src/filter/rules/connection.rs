@@ -8,7 +8,7 @@ use super::{
     ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, ending, reserved as to_reserved, translated,
 };
 use crate::filter::ruleset::{
-    BOUNDED_BRIDGES, CLOSED, GUARDED, GUARDED_BRIDGES, HOME, INTERNAL, ISOLATED, POLICED,
+    APART, BOUNDED_BRIDGES, CLOSED, GUARDED_BRIDGES, INTERNAL, ISOLATED, POLICED,
 };
 use crate::identity::GROUP;
 
@@ -23,9 +23,10 @@ const REPLY: u8 = 1;
 /// `PACKET_BROADCAST`, `PACKET_MULTICAST` (`linux/if_packet.h`).
 const TO_ALL: u8 = 1;
 const TO_GROUP: u8 = 2;
-/// `RTN_UNICAST`, `RTN_LOCAL` (`linux/rtnetlink.h`).
-const UNICAST: u32 = 1;
+/// `RTN_*` (`linux/rtnetlink.h`).
 const LOCAL: u32 = 2;
+const BROADCAST: u32 = 3;
+const MULTICAST: u32 = 5;
 
 /// What no sender of IP puts into a frame. A packet to one machine in a frame to all is not routed, but tracked where
 /// `br_netfilter` is on, and its connection is known then.
@@ -49,43 +50,35 @@ pub(in crate::filter) fn in_frames_to_all(also: &Steps, chain: &'static str) -> 
 
 /// Drops what is for this host, and has what is for another machine not tracked, of what is sent to all.
 pub(super) fn for_all() -> Vec<Steps> {
-    vec![ending(sent_to(LOCAL), DROP), ending(sent_to(UNICAST), Expression::NotTracked)]
+    let [to_group, to_all] = meant_for_all();
+    vec![to_group, to_all, ending(sent_to(LOCAL), DROP), vec![Expression::NotTracked]]
 }
 
-/// Connections that may be begun in another's name: the first packet would be answered by another interface than it came
-/// by.
-pub(super) fn beginning() -> Steps {
-    let mut steps = of_state(NEW);
-    steps.extend([
-        Expression::ReturnPath(R),
-        Expression::Equal(R, Cow::Borrowed(&[0; 4])),
-        Expression::Verdict(Verdict::Jump("forged")),
-    ]);
-    steps
+/// Returns with what is for all of a link, or for a group, as this host sees it.
+pub(in crate::filter) fn meant_for_all() -> [Steps; 2] {
+    [MULTICAST, BROADCAST].map(|kind| ending(sent_to(kind), RETURN))
 }
 
-/// Drops those that would be answered to a container that others do not reach.
-pub(super) fn forged() -> Vec<Steps> {
-    let held = |ip: Ip, holders: &[Set<'static>; 2]| {
-        let mut steps = ip.only().to_vec();
-        steps.push(Expression::SourceDevice(R));
-        steps.push(ip.source_into(R.behind(NAME_WORDS)));
-        steps.push(Expression::In(ip.of(holders), R));
+/// Drops connections that are begun in the name of a container that others do not reach: the first packet would be answered
+/// by another interface than it came by.
+pub(super) fn beginning() -> Vec<Steps> {
+    let forged = |ip: Ip| {
+        let mut steps = of_state(NEW);
+        steps.extend(ip.alone(ip.source(), &APART));
+        steps.extend([Expression::ReturnPath(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))]);
         ending(steps, DROP)
     };
-    let leads_to =
-        |set: &Set<'static>| vec![Expression::SourceDevice(R), Expression::In(set.name, R)];
-    let closed = |ip: Ip| [leads_to(&CLOSED), held(ip, &HOME)].concat();
-    let internal = vec![Expression::Meta(Meta::InputName, R), Expression::In(INTERNAL.name, R)];
+    vec![forged(Ip::V4), forged(Ip::V6)]
+}
+
+/// Does not track what an internal network switches from addresses that are not behind it.
+pub(super) fn internal() -> Steps {
     vec![
-        ending(internal, RETURN),
-        held(Ip::V4, &GUARDED),
-        held(Ip::V6, &GUARDED),
-        held(Ip::V4, &ISOLATED),
-        held(Ip::V6, &ISOLATED),
-        closed(Ip::V4),
-        closed(Ip::V6),
-        ending(leads_to(&GUARDED_BRIDGES), DROP),
+        Expression::Meta(Meta::InputName, R),
+        Expression::In(INTERNAL.name, R),
+        Expression::ReturnPath(R),
+        Expression::Equal(R, Cow::Borrowed(&[0; 4])),
+        Expression::NotTracked,
     ]
 }
 

@@ -32,8 +32,7 @@ impl Expression<'_> {
             Expression::DestinationType(_)
             | Expression::SourceType(_)
             | Expression::ReturnPath(_)
-            | Expression::ForwardPath(_)
-            | Expression::SourceDevice(_) => "fib",
+            | Expression::ForwardPath(_) => "fib",
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::Range { .. } => "range",
@@ -100,7 +99,6 @@ impl Expression<'_> {
             Expression::SourceType(into) => fib(to, ADDRESS_TYPE, SOURCE, *into),
             Expression::ReturnPath(into) => fib(to, OUT_DEVICE, SOURCE | IN_DEVICE, *into),
             Expression::ForwardPath(into) => fib(to, OUT_DEVICE, DESTINATION | IN_DEVICE, *into),
-            Expression::SourceDevice(into) => fib(to, OUT_DEVICE_NAME, SOURCE, *into),
             Expression::Mask(register, mask) => bitwise(to, *register, mask),
             Expression::Equal(register, value) => compare(to, *register, 0, value),
             Expression::Unequal(register, value) => compare(to, *register, 1, value),
@@ -187,8 +185,6 @@ fn immediate(to: &mut Request<'_>, verdict: Verdict<'_>) {
 
 /// `NFT_FIB_RESULT_OIF`.
 const OUT_DEVICE: u32 = 1;
-/// `NFT_FIB_RESULT_OIFNAME`.
-const OUT_DEVICE_NAME: u32 = 2;
 /// `NFT_FIB_RESULT_ADDRTYPE`.
 const ADDRESS_TYPE: u32 = 3;
 /// `NFTA_FIB_F_SADDR`.
