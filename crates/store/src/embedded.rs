@@ -10,7 +10,7 @@
 //! that saw the first of a transaction's changes returns only after the last one is visible, and no
 //! later read can see less. A list compares the sequence number before and after. A reader whose
 //! check fails takes the lock and reads again. A process does not read its own writes again until
-//! another process has written ([`own`]).
+//! another process has written ([`write_cache`]).
 
 mod called;
 mod derived;

@@ -125,14 +125,19 @@ impl ExpectedElements {
             self.elements.internal(&behind);
         }
         let passage = attachment.wiring.passage();
-        // Addresses of a tenant, and of a network that this host does not route, may be those of others, too.
+        // Addresses of a tenant may be those of others, too. What comes from those of a network that this host has no address
+        // in is not behind its bridge by any route.
+        let bridge = attachment.wiring.bridge();
         let is_apart = attachment.wiring.address_space.is_none()
             && (firewall.ingress != IngressPolicy::Open || !passage.is_unjudged());
         self.elements.judge(&behind, passage);
         for container in attachment.addresses.iter().map(|held| held.address.addr()) {
             self.elements.ingress(firewall.ingress, &behind, container);
             let family = Family::of(&model::host_net(container));
-            if is_apart && is_gateway(attachment, family) && switching(attachment).is_none() {
+            if is_apart
+                && bridge.is_some_and(|it| it.is_gateway_of(family))
+                && switching(attachment).is_none()
+            {
                 self.elements.apart(container);
             }
         }
