@@ -118,7 +118,7 @@ fn usual(family: Family) -> u8 {
     }
 }
 
-/// The part of [`blocks`] that is searched first: its 2048 subnets of the usual size are where hosts without
+/// The part of `blocks` that is searched first: its 2048 subnets of the usual size are where hosts without
 /// many networks have all that they chose.
 pub const CHOSEN_FIRST: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 13);
 
