@@ -6,11 +6,13 @@ mod unknown;
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
+use netlink::nft::{Expression, Family, Meta, Register, Set, Verdict};
 
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
-pub(super) use connection::{in_frames_to_all, meant_for_all};
+pub(super) use connection::{
+    ESTABLISHED, NEW, RELATED, in_frames_to_all, meant_for_all, of_state, of_status,
+};
 
 use super::ruleset::{
     BOUNDED_BRIDGES, CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, GUARDED_BRIDGES, HAIRPIN, HOME, INSIDE,
@@ -161,12 +163,7 @@ fn source(ip: Ip) -> Steps {
 
 /// Matches packets to a published port.
 pub(super) fn translated(then: Expression<'static>) -> Steps {
-    vec![
-        Expression::Conntrack(Conntrack::Status, R),
-        Expression::Mask(R, Cow::Owned(IPS_DST_NAT.to_ne_bytes().to_vec())),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        then,
-    ]
+    ending(of_status(IPS_DST_NAT), then)
 }
 
 /// `IPS_DST_NAT` (`linux/netfilter/nf_conntrack_common.h`).
@@ -192,12 +189,7 @@ fn published() -> Vec<Steps> {
 
 /// Answers, and what belongs to a connection that is known.
 pub(super) fn known() -> Steps {
-    vec![
-        Expression::Conntrack(Conntrack::State, R),
-        Expression::Mask(R, Cow::Owned(ESTABLISHED_RELATED.to_ne_bytes().to_vec())),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        ACCEPT,
-    ]
+    ending(of_state(ESTABLISHED | RELATED), ACCEPT)
 }
 
 fn forward() -> Vec<Steps> {
@@ -363,9 +355,6 @@ fn reach() -> Vec<Steps> {
     ]
 }
 
-/// `NF_CT_STATE_BIT` of both.
-const ESTABLISHED_RELATED: u32 = 2 | 4;
-
 /// Where every rule begins.
 pub(super) const R: Register = Register::FIRST;
 /// Words of an interface's name.
@@ -377,6 +366,14 @@ pub(super) const RETURN: Expression<'static> = Expression::Verdict(Verdict::Retu
 pub(super) fn ending(mut steps: Steps, last: Expression<'static>) -> Steps {
     steps.push(last);
     steps
+}
+
+/// The same part of a packet's header, in another register.
+pub(super) fn into(loaded: Expression<'static>, into: Register) -> Expression<'static> {
+    match loaded {
+        Expression::Network { offset, length, .. } => Expression::Network { offset, length, into },
+        other => other,
+    }
 }
 
 /// The two kinds of packets, where their headers differ.
@@ -420,21 +417,17 @@ impl Ip {
     }
 
     pub(super) fn source(self) -> Expression<'static> {
-        self.address(12, 8, R)
+        self.address(12, 8)
     }
 
     pub(super) fn destination(self) -> Expression<'static> {
-        self.destination_into(R)
+        self.address(16, 24)
     }
 
-    fn destination_into(self, into: Register) -> Expression<'static> {
-        self.address(16, 24, into)
-    }
-
-    fn address(self, v4: u32, v6: u32, into: Register) -> Expression<'static> {
+    fn address(self, v4: u32, v6: u32) -> Expression<'static> {
         match self {
-            Ip::V4 => Expression::Network { offset: v4, length: 4, into },
-            Ip::V6 => Expression::Network { offset: v6, length: 16, into },
+            Ip::V4 => Expression::Network { offset: v4, length: 4, into: R },
+            Ip::V6 => Expression::Network { offset: v6, length: 16, into: R },
         }
     }
 
@@ -454,12 +447,7 @@ impl Ip {
     ) -> Steps {
         let mut steps = self.only().to_vec();
         steps.push(Expression::Meta(interface, R));
-        steps.push(match address {
-            Expression::Network { offset, length, .. } => {
-                Expression::Network { offset, length, into: R.behind(NAME_WORDS) }
-            }
-            other => other,
-        });
+        steps.push(into(address, R.behind(NAME_WORDS)));
         steps.push(Expression::In(self.of(sets), R));
         steps
     }

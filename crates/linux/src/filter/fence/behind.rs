@@ -11,7 +11,7 @@ use netlink::nft::{self, Between, Element, Transaction, Tuple};
 
 use super::own::{MayHaveOthers, Own, own_sources};
 use super::reach::{Reach, Reached};
-use super::sets::{FENCED, SOURCES, TABLE, WITHIN, sources};
+use super::sets::{SOURCES, TABLE, WITHIN, sources};
 use super::{ATTEMPTS, Fenced, calmly, is_of_one, rules};
 use crate::filter::ruleset::{is_raced, settled};
 
@@ -161,6 +161,14 @@ impl Entries {
         self.reached.remove_others(transaction, (bridge, &needs.reach), about);
     }
 
+    /// Takes out all that the table says of a bridge.
+    fn forget(&self, transaction: &mut Transaction, bridge: &IfName) {
+        let about = || format!("removing what is known of bridge {bridge} ({TABLE})");
+        transaction.ensure_element(TABLE, WITHIN.name, &within(bridge), about());
+        transaction.delete_element(TABLE, WITHIN.name, &within(bridge), about());
+        self.set(transaction, (bridge, &Needs::default()), &about);
+    }
+
     fn remove_across(&self, transaction: &mut Transaction, about: &dyn Fn() -> String) {
         for (set, range) in self.across() {
             transaction.delete_between(TABLE, set, range, about());
@@ -304,12 +312,13 @@ pub(super) fn take_out(
         there.iter().filter(|it| is_it(it)).map(|(bridge, _)| bridge).collect()
     };
     let (left, gone) = (of(&|it| !is_gone(it)), of(is_gone));
-    let fenced = nft::elements(socket, TABLE, FENCED.name)?;
-    let is_fenced = |bridge: &IfName| {
-        fenced.iter().any(|element| element.key == Tuple::new().interface(bridge))
-    };
-    for bridge in gone.difference(&left).filter(|bridge| !is_fenced(bridge)) {
-        forget(socket, transaction, bridge)?;
+    let last: Vec<&IfName> = gone.difference(&left).copied().collect();
+    if last.is_empty() {
+        return Ok(());
+    }
+    let (fenced, entries) = (super::fenced_bridges(socket)?, Entries::read(socket)?);
+    for bridge in last.into_iter().filter(|bridge| !fenced.contains(bridge)) {
+        entries.forget(transaction, bridge);
     }
     Ok(())
 }
@@ -320,10 +329,7 @@ pub(super) fn forget(
     transaction: &mut Transaction,
     bridge: &IfName,
 ) -> Result<()> {
-    let about = || format!("removing what is known of bridge {bridge} ({TABLE})");
-    transaction.ensure_element(TABLE, WITHIN.name, &within(bridge), about());
-    transaction.delete_element(TABLE, WITHIN.name, &within(bridge), about());
-    Entries::read(socket)?.set(transaction, (bridge, &Needs::default()), &about);
+    Entries::read(socket)?.forget(transaction, bridge);
     Ok(())
 }
 

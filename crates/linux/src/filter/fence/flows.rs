@@ -7,15 +7,12 @@ use netlink::nft::{Conntrack, Expression, Meta};
 use super::rules::{ICMPV6, MARK, equal, in_link, jump};
 use super::sets::{FENCED, OWN, ROUTED, SOURCES, TRUSTED};
 use crate::filter::rules::{
-    ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, translated,
+    ACCEPT, DROP, ESTABLISHED, Ip, NAME_WORDS, NEW, R, RELATED, RETURN, Steps, between, ending,
+    of_state, of_status, translated,
 };
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
 const ICMP: u8 = 1;
-/// `NF_CT_STATE_BIT`.
-pub(super) const ESTABLISHED: u32 = 2;
-const RELATED: u32 = 4;
-const NEW: u32 = 8;
 /// `IP_CT_DIR_ORIGINAL`.
 const ORIGINAL: u8 = 0;
 /// `IPS_SRC_NAT` (`linux/netfilter/nf_conntrack_common.h`).
@@ -25,15 +22,6 @@ const VETH: &[u8; 16] = b"veth\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Devices behind which are containers and virtual machines, whose addresses this host has routes to. What comes by an
 /// uplink may be answered by another one.
 const KINDS: [&[u8; 16]; 3] = [BRIDGE, VETH, b"tun\0\0\0\0\0\0\0\0\0\0\0\0\0"];
-
-/// Matches packets in one of these states.
-pub(super) fn of_state(states: u32) -> Steps {
-    vec![
-        Expression::Conntrack(Conntrack::State, R),
-        Expression::Mask(R, states.to_ne_bytes().to_vec().into()),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-    ]
-}
 
 /// The mark of a flow whose first packet this host would answer by another device than it came by, where it has no mark:
 /// kernels before 5.19 know routes only where it is not known yet which device the packet leaves by.
@@ -139,14 +127,9 @@ pub(super) fn answers() -> Vec<Steps> {
     };
     // Networks of other programs are masqueraded, which tells their devices from uplinks.
     let to_others = |kind: &'static [u8; 16]| {
-        vec![
-            Expression::Meta(Meta::OutputKind, R),
-            equal(kind.to_vec()),
-            Expression::Conntrack(Conntrack::Status, R),
-            Expression::Mask(R, IPS_SRC_NAT.to_ne_bytes().to_vec().into()),
-            Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-            ACCEPT,
-        ]
+        let mut steps = vec![Expression::Meta(Meta::OutputKind, R), equal(kind.to_vec())];
+        steps.extend(of_status(IPS_SRC_NAT));
+        ending(steps, ACCEPT)
     };
     let routed = vec![
         Expression::Meta(Meta::InputName, R),

@@ -2,16 +2,14 @@
 
 use netlink::nft::{Base, ChainKind, Expression, Hook, Meta, Policy, Register, Set, Verdict};
 
-use super::flows::{
-    ESTABLISHED, answers, arriving, beginning, begins, genuine_flow, of_state, started, within,
-};
+use super::flows::{answers, arriving, beginning, begins, genuine_flow, started, within};
 use super::sets::{
     ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES,
     STAMP, STRICT, TABLE, WITHIN, all_sets,
 };
 use crate::filter::rules::{
-    ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending,
-    in_frames_to_all, meant_for_all, reserved, translated,
+    ACCEPT, BEFORE_FRAGMENTS, DROP, ESTABLISHED, Ip, NAME_WORDS, R, RETURN, Steps, between, ending,
+    in_frames_to_all, meant_for_all, of_state, reserved, translated,
 };
 use crate::filter::ruleset::Ruleset;
 

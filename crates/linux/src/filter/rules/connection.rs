@@ -1,21 +1,24 @@
-//! Connections that a container belongs to without a chain of routed packets having judged their beginning.
+//! What connection tracking knows of a packet, and connections that a container belongs to without a chain of routed packets
+//! having judged their beginning.
 
 use std::borrow::Cow;
 
 use netlink::nft::{Conntrack, Expression, Meta, Set, Verdict};
 
 use super::{
-    ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, ending, reserved as to_reserved, translated,
+    ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, ending, into, reserved as to_reserved,
+    translated,
 };
 use crate::filter::ruleset::{
     APART, BOUNDED_BRIDGES, CLOSED, GUARDED_BRIDGES, INTERNAL, ISOLATED, POLICED,
 };
 use crate::identity::GROUP;
 
-/// `NF_CT_STATE_BIT` (`linux/netfilter/nf_conntrack_common.h`).
-const ESTABLISHED: u32 = 2;
-const RELATED: u32 = 4;
-const NEW: u32 = 8;
+/// `NF_CT_STATE_INVALID_BIT`, `NF_CT_STATE_BIT` (`linux/netfilter/nf_conntrack_common.h`).
+pub(super) const INVALID: u32 = 1;
+pub(in crate::filter) const ESTABLISHED: u32 = 2;
+pub(in crate::filter) const RELATED: u32 = 4;
+pub(in crate::filter) const NEW: u32 = 8;
 /// `IPS_EXPECTED`: a helper of connection tracking waited for the connection.
 const IPS_EXPECTED: u32 = 1;
 /// `IP_CT_DIR_REPLY`.
@@ -83,7 +86,7 @@ pub(super) fn internal() -> Steps {
 }
 
 /// Matches what came by an interface that Spoke made.
-fn from_ours() -> Steps {
+pub(super) fn from_ours() -> Steps {
     let ours = Expression::Equal(R, GROUP.to_ne_bytes().to_vec().into());
     vec![Expression::Meta(Meta::InputGroup, R), ours]
 }
@@ -114,18 +117,12 @@ pub(super) fn known() -> Vec<Steps> {
         Expression::Equal(R, Cow::Borrowed(&[REPLY])),
         ACCEPT,
     ];
-    let expected = vec![
-        Expression::Conntrack(Conntrack::Status, R),
-        Expression::Mask(R, IPS_EXPECTED.to_ne_bytes().to_vec().into()),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        ACCEPT,
-    ];
     vec![
         among_isolated(Ip::V4),
         among_isolated(Ip::V6),
         answers,
         translated(ACCEPT),
-        expected,
+        ending(of_status(IPS_EXPECTED), ACCEPT),
         judged(Meta::OutputName, POLICED),
         judged(Meta::OutputName, CLOSED),
         judged(Meta::OutputName, GUARDED_BRIDGES),
@@ -137,15 +134,25 @@ pub(super) fn known() -> Vec<Steps> {
 /// Drops what one container on an isolated bridge sends another: none has called the other, whatever the connection.
 fn among_isolated(ip: Ip) -> Steps {
     let mut steps = ip.behind(Meta::InputName, ip.source(), &ISOLATED);
-    steps.push(ip.destination_into(R.behind(NAME_WORDS)));
+    steps.push(into(ip.destination(), R.behind(NAME_WORDS)));
     steps.push(Expression::In(ip.of(&ISOLATED), R));
     ending(steps, DROP)
 }
 
-fn of_state(states: u32) -> Steps {
+/// Matches packets in one of these states.
+pub(in crate::filter) fn of_state(states: u32) -> Steps {
+    has_one_of(Conntrack::State, states)
+}
+
+/// Matches packets of connections with one of these `IPS_*` bits.
+pub(in crate::filter) fn of_status(bits: u32) -> Steps {
+    has_one_of(Conntrack::Status, bits)
+}
+
+fn has_one_of(known: Conntrack, bits: u32) -> Steps {
     vec![
-        Expression::Conntrack(Conntrack::State, R),
-        Expression::Mask(R, states.to_ne_bytes().to_vec().into()),
+        Expression::Conntrack(known, R),
+        Expression::Mask(R, bits.to_ne_bytes().to_vec().into()),
         Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
     ]
 }

@@ -1,28 +1,17 @@
 //! What connection tracking takes for no packet of a connection: it is not translated, and would leave with the
 //! container's own address.
 
-use std::borrow::Cow;
+use netlink::nft::{Expression, Meta, Verdict};
 
-use netlink::nft::{Conntrack, Expression, Meta, Verdict};
-
+use super::connection::{INVALID, from_ours, of_state};
 use super::{DROP, Ip, R, RETURN, Steps, ending};
 use crate::filter::ruleset::{HOME, ROUTED};
-use crate::identity::GROUP;
 
 /// Matches what connection tracking takes for no packet of a connection, by an interface that Spoke made.
 pub(super) fn of_ours() -> Steps {
-    vec![
-        Expression::Meta(Meta::InputGroup, R),
-        Expression::Equal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec())),
-        Expression::Conntrack(Conntrack::State, R),
-        Expression::Mask(R, Cow::Owned(INVALID.to_ne_bytes().to_vec())),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        Expression::Verdict(Verdict::Jump("unknown")),
-    ]
+    let steps = [from_ours(), of_state(INVALID)].concat();
+    ending(steps, Expression::Verdict(Verdict::Jump("unknown")))
 }
-
-/// `NF_CT_STATE_INVALID_BIT` (`linux/netfilter/nf_conntrack_common.h`).
-const INVALID: u32 = 1;
 
 /// Drops what would be translated if it belonged to a connection.
 pub(super) fn rules() -> Vec<Steps> {

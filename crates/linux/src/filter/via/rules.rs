@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use model::WAY_MARK;
 use netlink::nft::{
-    Base, ChainKind, Conntrack, Expression, Family, Field, Hook, Lookup, Meta, Policy, Register,
-    Set, Table, Verdict,
+    Base, ChainKind, Conntrack, Expression, Family, Field, Hook, Lookup, Meta, Policy, Set, Table,
+    Verdict,
 };
 
 use crate::filter::fence::{from_none, mark_of_forged, of_link_or_unspecified, of_unknown_option};
 use crate::filter::rules::{
-    ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, reserved,
+    ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, NEW, R, RETURN, Steps, between, ending, into,
+    reserved,
 };
 use crate::filter::ruleset::{ADDRESSES, Ruleset, map, set};
 use crate::identity::GROUP;
@@ -335,13 +336,6 @@ fn of_group(group: Meta) -> Steps {
     vec![Expression::Meta(group, R), Expression::Equal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec()))]
 }
 
-fn into(loaded: Expression<'static>, into: Register) -> Expression<'static> {
-    match loaded {
-        Expression::Network { offset, length, .. } => Expression::Network { offset, length, into },
-        other => other,
-    }
-}
-
 pub(super) fn mark() -> Expression<'static> {
     Expression::Load(R, mark_bytes())
 }
@@ -358,5 +352,3 @@ const TCP: u8 = 6;
 const SYN: u8 = 2;
 /// `IP_CT_DIR_REPLY`.
 const REPLY: u8 = 1;
-/// `NF_CT_STATE_BIT`.
-const NEW: u32 = 8;
