@@ -43,10 +43,14 @@ enum Starter {
 }
 
 /// Whether systemd is the service manager of this host: sd_booted(3).
+pub(super) fn has_systemd(context: &CommandContext) -> bool {
+    context.root.join("run/systemd/system").is_dir()
+}
+
 fn starter(context: &CommandContext) -> Starter {
     let has = |path: &str| context.root.join(path).exists();
     let has_unit = || UNITS.iter().any(|directory| has(&format!("{directory}/spoke.service")));
-    match has("run/systemd/system") {
+    match has_systemd(context) {
         true if has_unit() => Starter::Unit,
         true => Starter::OperatorOrDocker,
         false => Starter::Operator,

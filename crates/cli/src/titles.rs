@@ -200,9 +200,9 @@ fn is_clash(event: &Event) -> bool {
     matches!(event.event, What::Clash | What::ClashOver)
 }
 
-/// A sentence with what its runtime calls a network in the place of the name, which is a word of it. A container may be called as its network is: what
-/// stands at the beginning is the container. Two runtimes may call different networks alike: a command of Spoke's keeps
-/// the name in the book.
+/// A sentence with what its runtime calls a network in the place of the name, which is a word of it. A container may be called
+/// as its network is: what stands at the beginning is the container. Two runtimes may call different networks alike: a
+/// command of Spoke's keeps the name in the book.
 pub(super) fn with_name(text: &str, network: &str, title: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let word = |(at, word): (usize, &&str)| match word.strip_prefix(network) {

@@ -8,6 +8,7 @@ use host::time::{self, rfc3339};
 
 use crate::check::Check;
 use crate::context::CommandContext;
+use crate::daemon::has_systemd;
 
 pub(super) fn checks(context: &CommandContext) -> Vec<Check> {
     let Some(state) = context.store.last() else { return Vec::new() };
@@ -15,7 +16,9 @@ pub(super) fn checks(context: &CommandContext) -> Vec<Check> {
     checks.extend(notes(context, state));
     checks.extend(cluster_health::etcd_serves(state).map(|serves| match serves {
         true => Check::ok("this host's server of the cluster's etcd takes connections"),
-        false => Check::fail("this host's server of the cluster's etcd is down", log(state)),
+        false => {
+            Check::fail("this host's server of the cluster's etcd is down", log(context, state))
+        }
     }));
     checks
 }
@@ -40,8 +43,8 @@ fn notes(context: &CommandContext, state: &Path) -> Vec<Check> {
 }
 
 /// What says why it ended.
-fn log(state: &Path) -> String {
-    match Path::new("/run/systemd/system").is_dir() {
+fn log(context: &CommandContext, state: &Path) -> String {
+    match has_systemd(context) {
         true => "journalctl -u spoke-etcd says why; systemctl restart spoke-etcd".to_owned(),
         false => {
             let log = state.join("etcd/log");

@@ -11,7 +11,12 @@ const NAMED: usize = 5;
 
 /// Docker's networks stay with Docker when the book's files are deleted, and no container comes to them any more.
 pub(super) fn check(context: &CommandContext) -> Option<Check> {
-    let listed = (context.docker_networks)();
+    let is_ours = |driver: &str| driver == "spoke" || driver.starts_with("spoke:");
+    let mut listed = (context.docker_networks)();
+    listed.retain(|it| it.reach == Reach::Local && is_ours(&it.driver));
+    if listed.is_empty() {
+        return None;
+    }
     // Asked after the engines: a network that is made meanwhile is in the book first. A book that cannot be read, or not
     // all of it, is another check's.
     let read = || -> model::Result<_> {
@@ -28,10 +33,8 @@ pub(super) fn check(context: &CommandContext) -> Option<Check> {
     let asked = context.store.last().map(|state| hosts::asked(&hosts::place(state)));
     let is_asked =
         |id: &model::AliasId| asked.as_ref().is_some_and(|asked| asked.join(id.as_str()).exists());
-    let is_ours = |driver: &str| driver == "spoke" || driver.starts_with("spoke:");
     let lost: Vec<String> = listed
         .iter()
-        .filter(|it| it.reach == Reach::Local && is_ours(&it.driver))
         .filter(|it| !in_book(&it.id) && !is_asked(&it.id))
         .map(|it| it.name.as_ref().map_or_else(|| it.id.to_string(), ToString::to_string))
         .collect();
