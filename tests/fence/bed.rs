@@ -17,6 +17,10 @@ const ATTEMPT: &str = concat!(include_str!("packets.py"), include_str!("attempt.
 pub(crate) const RULES: &str = "*.allowed.example:443,exact.example:443,ports.allowed.example:80-81,\
                                 203.0.113.20:5432,10.66.0.20:443,[2001:db8:113::20]:5432";
 
+/// A script for a host that forwards before Spoke does, and whatever there is.
+pub(crate) const FORWARDS: &str =
+    "echo 1 | tee /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding";
+
 pub(crate) struct Bed {
     pub(crate) world: World,
     pub(crate) serve: Option<Serve>,
@@ -89,6 +93,28 @@ impl Bed {
     pub(crate) fn attempt_of_host(&self, line: &str) -> String {
         let mut said = attempts(&self.world, "/proc/1/ns/net", &format!("it {line}"));
         said.remove("it").unwrap_or_default()
+    }
+
+    /// Has a namespace listen at a port, by TCP and UDP.
+    #[track_caller]
+    pub(crate) fn listens(&self, name: &str, port: u16) {
+        listen(&self.world, &format!("/run/netns/{name}"), &format!("{name} {port}"));
+        for kind in ["t", "u"] {
+            let there = format!("ip netns exec {name} ss -Hl{kind}n | grep -q ':{port} '");
+            until(&self.world, &there);
+        }
+    }
+
+    /// Adds a second uplink, `up1` with 203.0.114.254: the world sends by it, and is answered by `up0`.
+    #[track_caller]
+    pub(crate) fn add_uplink(&self) {
+        self.world.sh(
+            "ip link add link up0 name up1 type macvlan mode bridge; ip address add 203.0.114.254/24 dev up1
+            ip link set up1 up; echo 0 >/proc/sys/net/ipv4/conf/up1/rp_filter
+            ip -n world route add 203.0.114.254 dev out0
+            ip -n world neighbour replace 203.0.114.254 dev out0 nud permanent \
+                lladdr $(cat /sys/class/net/up1/address)",
+        );
     }
 
     /// Asks for `held.allowed.example`, which the world answers when [`Bed::answer_held`] says so.

@@ -1,6 +1,6 @@
 //! Flows that others begin to a fenced container, or in its name: it sends no more because of them.
 
-use crate::bed::{Bed, listen, until};
+use crate::bed::{Bed, FORWARDS};
 
 /// `agent` is on the network with rules, `tight` has rules of its own on one without, `plain` is on another network,
 /// and `mate` beside `agent`. Servers are at port 8022 of `agent` and `tight`.
@@ -16,8 +16,7 @@ fn bed() -> Bed {
     );
     bed.spoke("network connect --ip 10.81.6.10 --ip6 fd81:6::10 both plain");
     for name in ["agent", "tight"] {
-        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
-        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+        bed.listens(name, 8022);
     }
     bed.world.sh(
         "for each in all up0 default; do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done
@@ -26,10 +25,6 @@ fn bed() -> Bed {
     );
     bed
 }
-
-/// The host forwards before Spoke does, and whatever there is.
-const FORWARDS: &str =
-    "echo 1 | tee /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding";
 
 /// The fenced containers, with their addresses.
 const FENCED: [(&str, &str, &str); 2] =
@@ -155,13 +150,7 @@ fn honest_calls_are_answered() {
 #[test]
 fn an_uplink_may_be_answered_by_another_one() {
     let bed = bed();
-    bed.world.sh(
-        "ip link add link up0 name up1 type macvlan mode bridge; ip address add 203.0.114.254/24 dev up1
-        ip link set up1 up; echo 0 >/proc/sys/net/ipv4/conf/up1/rp_filter
-        ip -n world route add 203.0.114.254 dev out0
-        ip -n world neighbour replace 203.0.114.254 dev out0 nud permanent \
-            lladdr $(cat /sys/class/net/up1/address)",
-    );
+    bed.add_uplink();
     bed.all("world", &[("tcp 203.0.114.254 8080", "open"), ("tcp 203.0.114.254 8081", "open")]);
     let came = bed.world.sh("ip -s link show up1 | awk '/RX/ { getline; print $2 }'");
     assert_ne!(came.trim(), "0");
@@ -173,8 +162,7 @@ fn a_network_that_is_reached_by_routes_answers_the_world() {
     let bed = Bed::new(&["routed"]);
     bed.spoke("network create --direct --egress none --subnet 10.81.8.0/24 near");
     bed.spoke("network connect --ip 10.81.8.10 near routed");
-    listen(&bed.world, "/run/netns/routed", "routed 8022");
-    until(&bed.world, "ip netns exec routed ss -Hltn | grep -q ':8022 '");
+    bed.listens("routed", 8022);
     bed.all("world", &[("tcp 10.81.8.10 8022", "open")]);
     assert_eq!(bed.attempt("routed", "tcp 203.0.113.90 443"), "shut");
 }
@@ -190,8 +178,7 @@ fn a_network_that_is_not_masqueraded_answers_the_world() {
     bed.spoke("network connect --ip 10.81.8.10 --ip6 fd81:8::10 near routed");
     bed.spoke("network connect --ip 10.81.9.10 --egress none open own");
     for name in ["routed", "own"] {
-        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
-        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+        bed.listens(name, 8022);
     }
     for address in ["10.81.8.10", "10.81.9.10"] {
         bed.all("world", &[(&format!("tcp {address} 8022"), "open")]);
@@ -212,8 +199,7 @@ fn a_network_answers_by_the_devices_that_it_trusts() {
     bed.spoke("network connect --ip 10.81.8.10 --publish 8082:8022 trusting near");
     bed.spoke("network connect --ip 10.81.9.10 --publish 8083:8022 --egress none open own");
     for (name, address) in [("near", "10.81.8.10"), ("own", "10.81.9.10")] {
-        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
-        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+        bed.listens(name, 8022);
         bed.all("world", &[(&format!("tcp {address} 8022"), "open")]);
         assert_eq!(bed.attempt(name, "tcp 203.0.113.90 443"), "shut", "{name}");
     }
@@ -239,8 +225,7 @@ fn who_calls_by_the_way_is_answered_by_it() {
     bed.spoke("network connect --ip 10.81.8.10 --publish 8082:8022 led near");
     bed.spoke("network connect --ip 10.81.9.10 --publish 8083:8022 --egress none open own");
     for (name, port) in [("near", 8082), ("own", 8083)] {
-        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
-        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+        bed.listens(name, 8022);
         bed.all("vpn", &[(&format!("tcp 10.99.0.1 {port} from=198.18.5.5"), "open")]);
         bed.all("world", &[(&format!("tcp 203.0.113.254 {port}"), "open")]);
         assert_eq!(bed.attempt(name, "tcp 198.18.5.5 443"), "shut", "{name}");

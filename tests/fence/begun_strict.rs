@@ -2,7 +2,7 @@
 
 use tests::Serve;
 
-use crate::bed::{Bed, listen, until};
+use crate::bed::{Bed, until};
 
 /// The way, which others call by, and where 198.18.5.5 has a server. It counts what comes to port 8443.
 const WAY: &str =
@@ -26,11 +26,9 @@ fn a_strict_container_answers_by_its_way_and_by_nothing_else() {
     bed.spoke("network create --via way0 --names --subnet 10.81.9.0/24 open");
     bed.spoke("network connect --ip 10.81.8.10 --publish 8082:8022 led near");
     bed.spoke(&format!("network connect --ip 10.81.9.10 --publish 8083:8022 {rules} open own"));
-    listen(&bed.world, "/run/netns/vpn", "vpn 5432");
-    until(&bed.world, "ip netns exec vpn ss -Hltn | grep -q ':5432 '");
+    bed.listens("vpn", 5432);
     for name in ["near", "own"] {
-        listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8022"));
-        until(&bed.world, &format!("ip netns exec {name} ss -Hltn | grep -q ':8022 '"));
+        bed.listens(name, 8022);
     }
     answer_and_begin(&bed);
 

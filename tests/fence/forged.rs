@@ -1,18 +1,11 @@
 //! Connections that a container has although nobody let it begin them: by a frame to all of its link, or by a packet in
 //! another's name.
 
-use crate::bed::{Bed, listen, until};
+use crate::bed::{Bed, FORWARDS, until};
 
 const TO_ALL: &str = "ff-ff-ff-ff-ff-ff";
-const FORWARDS: &str =
-    "echo 1 | tee /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding";
 /// Nothing that the kernel itself checks about sources is on, as on many hosts.
 const UNCHECKED: &str = "for each in $(ls /proc/sys/net/ipv4/conf); do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done";
-
-fn listens(bed: &Bed, name: &str) {
-    listen(&bed.world, &format!("/run/netns/{name}"), &format!("{name} 8055"));
-    until(&bed.world, &format!("ip netns exec {name} ss -Hlun | grep -q ':8055 '"));
-}
 
 /// With `br_netfilter` the kernel tracks a packet for the world in a frame to all, though it does not route it. One from
 /// there is its answer then, whoever sent it.
@@ -59,7 +52,7 @@ fn apart() -> Bed {
     bed.spoke("network connect --ip 10.81.7.10 back other");
     bed.spoke("network connect --ip 10.81.8.10 closed shut");
     for name in ["one", "other", "shut"] {
-        listens(&bed, name);
+        bed.listens(name, 8055);
     }
     bed.world.sh(UNCHECKED);
     bed
@@ -129,7 +122,7 @@ fn no_stranger_reaches_what_is_not_published() {
     let bed = Bed::after(FORWARDS, &["near"]);
     bed.spoke("network create --trusted-interface none0 --subnet 10.81.8.0/24 trusting");
     bed.spoke("network connect --ip 10.81.8.10 --publish 8090:90 trusting near");
-    listens(&bed, "near");
+    bed.listens("near", 8055);
     bed.world.sh(UNCHECKED);
     let uplink = bed.world.sh("cat /sys/class/net/up0/address").trim().replace(':', "-");
     let link = bed.world.sh("ip -n world -o link show out0");
@@ -153,14 +146,9 @@ fn honest_packets_pass_by_any_interface() {
     bed.spoke("network connect --ip 10.81.6.11 --publish 8091:8055 front router");
     bed.spoke("network connect --ip 10.81.7.12 --publish 8092:8055 back other");
     for name in ["two", "router", "other"] {
-        listens(&bed, name);
+        bed.listens(name, 8055);
     }
-    bed.world.sh(
-        "ip link add link up0 name up1 type macvlan mode bridge; ip address add 203.0.114.254/24 dev up1
-        ip link set up1 up; ip -n world route add 203.0.114.254 dev out0
-        ip -n world neighbour replace 203.0.114.254 dev out0 nud permanent \
-            lladdr $(cat /sys/class/net/up1/address)",
-    );
+    bed.add_uplink();
     bed.world.sh(UNCHECKED);
     // The host calls the address that is not behind the container's default route, from an address of its uplink.
     assert_eq!(bed.attempt_of_host("udp 10.81.7.10 8055 from=203.0.113.254"), "open");
