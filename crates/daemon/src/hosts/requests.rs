@@ -307,15 +307,20 @@ impl Hosts {
             Some(own) => wanted.hosts.has(&member.name, own),
             None => true,
         };
-        if !is_here || hosts::networks(&self.place).join(name.as_str()).exists() {
+        if !is_here {
             return Ok(());
         }
-        let known = daemon.context_pool.with(|host_context| {
+        let (refusal, known) = daemon.context_pool.with(|host_context| {
             let engine = host_context.engine();
             // One that only a runtime's file describes, which is what refuses it when it is made.
-            engine.records.refuse_shared(name)?;
-            engine.records.networks()
+            let refusal = engine.records.refuse_shared(name);
+            engine.records.networks().map(|known| (refusal, known))
         })?;
+        // Another host may have declared it meanwhile. That it is the cluster's is written down before it is made here.
+        if hosts::networks(&self.place).join(name.as_str()).exists() {
+            return Ok(());
+        }
+        refusal?;
         let own = known.iter().find(|network| network.name == *name && network.stage.is_whole());
         own.map_or(Ok(()), |own| {
             Err(Error::conflict(format!(
