@@ -104,7 +104,8 @@ pub(crate) fn until(world: &World, condition: &str) {
 /// What leads, for a failure.
 fn state(world: &World) -> String {
     let shown = world.try_sh(
-        "ip rule; ip -6 rule; ip route show table all; ip -6 route show table all; nft list ruleset; \
+        "ip rule; ip -6 rule; ip route show table all; ip -6 route show table all; ip neigh; ip -6 neigh; \
+         cat /proc/net/stat/ndisc_cache; nft list ruleset; \
          /opt/cni/bin/spoke network inspect $(/opt/cni/bin/spoke network ls -q)",
     );
     format!("{}{}", shown.stdout, shown.stderr)
