@@ -1,4 +1,20 @@
 //! The way of a packet from one to another and back, and the first hop at which it ends.
+//!
+//! The stages, in order. Each adds hops to the report, and a hop that fails ends the walk.
+//!
+//! | stage | where |
+//! |---|---|
+//! | both ends exist and run; the first packet | `begin`, `paused` |
+//! | the packet leaves a container, or a virtual machine: route, own filter, interface | `leave`, `machine`, `interface` |
+//! | or it comes from another host: which link, `rp_filter` | `outside` |
+//! | a bridge switches it: port, VLAN, forwarding entry | `bridge`, `gate` |
+//! | this host routes it, takes it, or sends it; rules translate its destination | `host`, `led` |
+//! | the packet filter of a hook: which rule, whose, and the command that mends it | `ruling`, `fix`, `mend` |
+//! | the next hop's hardware address | `resolve` |
+//! | it leaves this host by a link | `uplink` |
+//! | it comes to a container and a socket | `arrive` |
+//! | the answer goes the same stages back | `back` |
+//! | the largest packet that passes | `mtu` |
 
 mod arrive;
 mod back;
