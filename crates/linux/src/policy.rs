@@ -91,7 +91,7 @@ impl Policy {
             self.let_forward(attachment, &wanted.behind, legacy)?;
         }
         in_zone(attachment, firewalld::add_sources)?;
-        // One that is bound is so since before there was its port ([`Policy::fence`]).
+        // One that is bound or apart is so since before there was its port ([`Policy::fence`]).
         if !is_checked_to_the_end(attachment)
             && let Some(sender) = filter::spoof::sender(attachment)?
         {
@@ -294,7 +294,7 @@ fn in_zone(
 
 /// Whether its sender is checked as long as there is the interface.
 fn is_checked_to_the_end(attachment: &Attachment) -> bool {
-    filter::spoof::bound(attachment) != Bound::No
+    filter::spoof::bound(attachment) != Bound::No || filter::spoof::is_apart(attachment)
 }
 
 /// Who gives way to the attachment.

@@ -23,12 +23,12 @@ use sha2::{Digest, Sha256};
 use super::owner::Owner;
 use super::ruleset::{Ruleset, is_raced, set, settled, unload_while};
 use crate::identity::link_local;
-pub(crate) use sender::{bound, sender};
+pub(crate) use sender::{bound, is_apart, sender};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_12";
+const STAMP: &str = "spoof_13";
 const CHAIN: &str = "prerouting";
 const OUTWARDS: &str = "forward";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
@@ -55,6 +55,10 @@ const SOURCES: [Set<'static>; 2] = [
 ];
 /// Those of them whose containers reach their neighbours by addresses of the link, too.
 const LINKED: Set<'static> = set("linked", &[Field::Interface]);
+/// Ports of containers that others do not reach: what they send is in no neighbour's name.
+const APART: Set<'static> = set("apart", &[Field::Interface]);
+/// Hardware addresses of each segment.
+const ETHERS: Set<'static> = set("ethers", &[Field::Mark, Field::Ethernet]);
 /// Ports of virtual machines.
 const MACHINES: Set<'static> = set("machines", &[Field::Interface]);
 /// Ports that come with addresses that no container has, of IPv4 and of IPv6.
@@ -73,9 +77,9 @@ const SOUGHT: [Set<'static>; 2] = [
     Set { lookup: Lookup::Counting, ..set("sought6", &[Field::Interface, Field::Ipv6]) },
 ];
 /// Those whose elements have owners.
-const OWNED: [Set<'static>; 13] = [
+const OWNED: [Set<'static>; 15] = [
     CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], SEGMENTS, HELD[0], HELD[1], BOUND, SOURCES[0],
-    SOURCES[1], LINKED, MACHINES,
+    SOURCES[1], LINKED, APART, ETHERS, MACHINES,
 ];
 const ATTEMPTS: usize = 16;
 
@@ -107,6 +111,10 @@ pub(crate) struct Sender {
     pub(crate) subnets: Vec<IpNet>,
     /// Whether it sends packets from its own addresses only.
     pub(crate) bound: Bound,
+    /// Whether it sends frames from its own hardware address only, and tells others the truth.
+    pub(crate) is_checked: bool,
+    /// Whether others do not reach the container: it sends nothing in the name of a neighbour, whom these would answer.
+    pub(crate) is_apart: bool,
     /// Whether it is a virtual machine, whose interface only the daemon configures.
     pub(crate) is_machine: bool,
 }
@@ -137,6 +145,11 @@ impl Sender {
         self.bound != Bound::No
     }
 
+    /// Whether the port is checked before it is there, and until it is gone.
+    pub(crate) fn is_checked_from_the_start(&self) -> bool {
+        self.is_bound() || self.is_apart
+    }
+
     /// The container's elements.
     fn elements(&self) -> Result<Vec<(&'static str, Element)>> {
         let port = Tuple::new().interface(&self.port);
@@ -145,11 +158,17 @@ impl Sender {
         let sender = element(port.clone().mac(self.mac));
         let segment = Some(segment_of(&self.bridge));
         let mut elements = vec![
-            (CHECKED.name, element(port.clone())),
             (SENDERS.name, sender.clone()),
-            (NAMED.name, sender),
             (SEGMENTS.name, Element { data: segment, ..element(port.clone()) }),
         ];
+        if self.is_checked {
+            elements.extend([(CHECKED.name, element(port.clone())), (NAMED.name, sender)]);
+        }
+        if self.is_apart {
+            elements.push((APART.name, element(port.clone())));
+        }
+        // A neighbour that is apart has another one.
+        elements.push((ETHERS.name, element(segment_of(&self.bridge).mac(self.mac))));
         // The kernel gives the interface one of its link by itself.
         let own = IpAddr::V6(link_local(self.mac));
         for address in self.addresses.iter().chain(&self.of_link).copied().chain([own]) {
@@ -318,9 +337,10 @@ pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<()> {
     remove_from(socket, owner, &OWNED)
 }
 
-/// Lets the ports with this mark send packets from any address; whatever else is checked of them stays.
-pub(crate) fn unbind(socket: &mut Socket, owner: &Owner) -> Result<()> {
-    remove_from(socket, owner, &[BOUND, SOURCES[0], SOURCES[1], LINKED])
+/// Takes from a port that is not bound what it had as one that was.
+pub(crate) fn unbind(socket: &mut Socket, sender: &Sender) -> Result<()> {
+    let bound = Sender { bound: Bound::ToOwnAndLink, is_checked: true, ..sender.clone() };
+    withdraw(socket, &bound, Some(sender))
 }
 
 /// Takes from a port what [`Bound::ToOwnAndLink`] has beyond [`Bound::ToOwn`].

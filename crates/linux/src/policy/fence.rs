@@ -20,9 +20,9 @@ impl Policy {
         self.forget_former(attachment)
     }
 
-    /// Has the port checked of who sends from its own addresses only.
+    /// Has the port checked of who sends from its own addresses only, or from no neighbour's.
     fn bind(&self, attachment: &Attachment) -> Result<()> {
-        match sender(attachment)?.filter(Sender::is_bound) {
+        match sender(attachment)?.filter(Sender::is_checked_from_the_start) {
             Some(sender) => self.with(|socket| spoof::install(socket, &sender)),
             None => Ok(()),
         }
@@ -111,17 +111,20 @@ impl Policy {
         let addresses: Vec<_> = now.addresses.iter().map(|held| held.address.addr()).collect();
         or_nothing(self.with_calm(|socket| fence::forget_own(socket, &bridge.name, &addresses)))?;
         self.deleted.set(true);
-        let owner = Identity::of(&now.id).mark(now.layer).parse()?;
         match sender(now)? {
             // The port is checked all the same, and at no time it is not: a machine's stays bound, and so does who
             // has its network's rules.
             Some(sender) => {
-                if !sender.is_bound() {
-                    self.if_there(|socket| spoof::unbind(socket, &owner))?;
+                self.with(|socket| spoof::install(socket, &sender))?;
+                match sender.is_bound() {
+                    true => Ok(()),
+                    false => self.if_there(|socket| spoof::unbind(socket, &sender)),
                 }
-                self.with(|socket| spoof::install(socket, &sender))
             }
-            None => self.if_there(|socket| spoof::remove_owned(socket, &owner)),
+            None => {
+                let owner = Identity::of(&now.id).mark(now.layer).parse()?;
+                self.if_there(|socket| spoof::remove_owned(socket, &owner))
+            }
         }
     }
 

@@ -293,6 +293,8 @@ pub(super) mod tests {
             gateways: vec!["10.1.2.1".parse().unwrap()],
             subnets: vec!["10.1.2.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()],
             bound: Bound::ToOwn,
+            is_checked: true,
+            is_apart: false,
             is_machine: false,
         }
     }

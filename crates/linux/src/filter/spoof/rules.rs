@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use netlink::nft::{Base, Expression, Meta, Register, Set, Verdict};
 
 use super::{
-    BOUND, CHAIN, CHECKED, HELD, HOLDERS, LINKED, MACHINES, NAMED, OUTWARDS, SEGMENTS, SENDERS,
-    SOUGHT, SOURCES, STRANGERS, SUBNETS,
+    APART, BOUND, CHAIN, CHECKED, ETHERS, HELD, HOLDERS, LINKED, MACHINES, NAMED, OUTWARDS,
+    SEGMENTS, SENDERS, SOUGHT, SOURCES, STRANGERS, SUBNETS,
 };
 use crate::filter::fence::LOG_GROUP;
 use crate::filter::neighbours::{noted, of_all, often};
@@ -23,6 +23,8 @@ const CLAIMED: &str = "claimed";
 const GENUINE: &str = "genuine";
 const OWN: &str = "own";
 const LINK: &str = "link";
+const BORROWED: &str = "borrowed";
+const BORROWED6: &str = "borrowed6";
 const FOREIGN: &str = "foreign";
 const SPOOFED: &str = "spoofed";
 const INWARDS: &str = "inwards";
@@ -30,7 +32,7 @@ const INWARDS: &str = "inwards";
 const SEEKING: [&str; 2] = ["sought4", "sought6"];
 const ODD: [&str; 2] = ["odd4", "odd6"];
 
-pub(super) const CHAINS: [(&str, Option<Base>); 18] = [
+pub(super) const CHAINS: [(&str, Option<Base>); 20] = [
     (ASKING, None),
     (CONFIGURING, None),
     (CHECK, None),
@@ -42,6 +44,8 @@ pub(super) const CHAINS: [(&str, Option<Base>); 18] = [
     (GENUINE, None),
     (OWN, None),
     (LINK, None),
+    (BORROWED, None),
+    (BORROWED6, None),
     (FOREIGN, None),
     (SPOOFED, None),
     (INWARDS, None),
@@ -59,6 +63,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         (CHAIN, of(Meta::InputName, CHECKED, CHECK)),
         (CHAIN, of(Meta::InputName, MACHINES, ASKING)),
         (CHAIN, of(Meta::InputName, BOUND, GENUINE)),
+        (CHAIN, apart()),
         (CHAIN, to_host()),
         (OUTWARDS, of(Meta::OutputName, MACHINES, CONFIGURING)),
     ];
@@ -74,6 +79,8 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     rules.extend(owned().map(|rule| (OWN, rule)));
     rules.extend(LINK_TYPES.map(|number| (LINK, steps([kind(number), vec![RETURN]]))));
     rules.push((LINK, vec![jump(SPOOFED)]));
+    rules.extend(borrowed().map(|rule| (BORROWED, rule)));
+    rules.push((BORROWED6, of_another(V6_SOURCE, 1)));
     rules.extend(foreign().map(|rule| (FOREIGN, rule)));
     rules.extend(spoofed().map(|rule| (SPOOFED, rule)));
     rules.extend(inwards().map(|rule| (INWARDS, rule)));
@@ -162,6 +169,32 @@ fn genuine() -> [Steps; 14] {
 fn linked() -> Steps {
     let of_link = Expression::Equal(R, Cow::Borrowed(LINK_LOCAL));
     vec![V6_PREFIX.load(R), of_link, PORT, Expression::In(LINKED.name, R), RETURN]
+}
+
+/// Matches what comes from a container that others do not reach, and no one has marked.
+fn apart() -> Steps {
+    let unmarked = Expression::Equal(R, Cow::Borrowed(&[0; 4]));
+    vec![PORT, Expression::In(APART.name, R), SEGMENT, unmarked, jump(BORROWED)]
+}
+
+/// Drops what names a neighbour as its sender, by a hardware address, an address, or news of one.
+fn borrowed() -> [Steps; 10] {
+    let is_held =
+        vec![SEGMENT, Expression::EthernetSource(R.behind(1)), Expression::In(ETHERS.name, R)];
+    let by_another =
+        vec![PORT, Expression::EthernetSource(BEHIND), Expression::NotIn(SENDERS.name, R), DROP];
+    [
+        steps([frame(VLAN), vec![DROP]]),
+        steps([frame(SERVICE_VLAN), vec![DROP]]),
+        mark_segment(),
+        steps([is_held, by_another]),
+        steps([frame(IPV4), of_another(V4_SOURCE, 0)]),
+        steps([frame(ARP), of_another(ARP_ADDRESS, 0)]),
+        steps([frame(IPV6), vec![jump(BORROWED6)]]),
+        steps([frame(IPV6), protocol(ICMPV6), kind(&[136]), vec![jump(CLAIMED)]]),
+        steps([frame(IPV6), protocol(ICMPV6), kind(&[135]), from_unspecified(jump(CLAIMED))]),
+        unmark(),
+    ]
 }
 
 /// What comes from another hardware address: of those who may be behind a fence it is reported.

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use model::{Attachment, Bridge, Family, Gateway, InterfaceAddress, IpNet, Result};
+use model::{
+    Attachment, Backend, Bridge, Family, Gateway, IngressPolicy, InterfaceAddress, IpNet, Result,
+};
 use netlink::{At, Socket};
 
 use super::{Bound, Sender};
@@ -13,11 +15,12 @@ use crate::plan::port::gateway_device;
 /// The sender that may use the container's port, where that is checked.
 pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
-    let bound = bound(attachment);
-    let is_checked = |port: &model::BridgePort| port.spoof_check || bound != Bound::No;
-    let Some(bridge) = link.kind.bridge().filter(|bridge| is_checked(&bridge.port)) else {
+    let Some(bridge) = link.kind.bridge() else { return Ok(None) };
+    let (bound, is_apart) = (bound(attachment), is_apart(attachment));
+    let is_checked = bridge.port.spoof_check || bound != Bound::No;
+    if !is_checked && !is_apart {
         return Ok(None);
-    };
+    }
     let identity = Identity::of(&attachment.id);
     let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
     let own = |held: &InterfaceAddress| {
@@ -40,6 +43,8 @@ pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         gateways: held().filter_map(gateway).chain(of_router(bridge)?).collect(),
         subnets: held().map(|held| held.address.trunc()).filter(is_on_link).collect(),
         bound,
+        is_checked,
+        is_apart,
         is_machine: attachment.tap().is_some(),
     }))
 }
@@ -53,6 +58,16 @@ pub(crate) fn bound(attachment: &Attachment) -> Bound {
         (None, None, Some(_)) => Bound::ToOwnAndLink,
         (None, None, None) => Bound::No,
     }
+}
+
+/// Whether the container is one that others do not reach, by a host that leads to it. A packet in a neighbour's name
+/// would be answered to that by those. Who is a tenant's is led nowhere by this host.
+pub(crate) fn is_apart(attachment: &Attachment) -> bool {
+    let wiring = &attachment.wiring;
+    let Some(firewall) = &wiring.firewall else { return false };
+    let is_closed = firewall.ingress != IngressPolicy::Open || !wiring.passage().is_unjudged();
+    let is_led = wiring.bridge().is_some_and(|bridge| bridge.gateway != Gateway::None);
+    firewall.backend == Backend::Nftables && wiring.address_space.is_none() && is_led && is_closed
 }
 
 /// The addresses of the link that the gateway has: the one that Spoke gives it, and on a bridge of others the

@@ -9,8 +9,11 @@ use super::{SUBNETS, Sender, TABLE, number_of, of};
 
 type Ranges = Vec<(&'static str, Between)>;
 
-/// The subnets that a container's port needs: its own, and the addresses of the link.
+/// The subnets that a container's port needs where it is checked: its own, and the addresses of the link.
 pub(super) fn wanted(sender: &Sender) -> Ranges {
+    if !sender.is_checked {
+        return Ranges::new();
+    }
     let link = model::link_local(Family::V6);
     let nets: Vec<IpNet> = sender.subnets.iter().map(IpNet::trunc).chain([link]).collect();
     let range = |net: &IpNet| {
@@ -44,7 +47,7 @@ fn is_in((set, inner): &(&str, Between), (other, outer): &(&str, Between)) -> bo
 /// Whether all of them are there, by themselves or in others. Their first addresses do not say it: a narrower one may
 /// begin with the same.
 pub(super) fn are_there(socket: &mut Socket, sender: &Sender) -> Result<bool> {
-    Ok(missing(&present(socket)?, sender).is_empty())
+    Ok(!sender.is_checked || missing(&present(socket)?, sender).is_empty())
 }
 
 /// The subnets that are in no other one.
@@ -108,6 +111,8 @@ mod tests {
             gateways: vec!["10.1.2.1".parse().unwrap()],
             subnets: vec![subnet.parse().unwrap()],
             bound: Bound::No,
+            is_checked: true,
+            is_apart: false,
             is_machine: false,
         }
     }
