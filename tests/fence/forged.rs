@@ -5,7 +5,7 @@ use crate::bed::{Bed, FORWARDS, until};
 
 const TO_ALL: &str = "ff-ff-ff-ff-ff-ff";
 /// Nothing that the kernel itself checks about sources is on, as on many hosts.
-const UNCHECKED: &str = "for each in $(ls /proc/sys/net/ipv4/conf); do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done";
+pub(crate) const UNCHECKED: &str = "for each in $(ls /proc/sys/net/ipv4/conf); do echo 0 >/proc/sys/net/ipv4/conf/$each/rp_filter; done";
 
 /// With `br_netfilter` the kernel tracks a packet for the world in a frame to all, though it does not route it. One from
 /// there is its answer then, whoever sent it.

@@ -46,10 +46,10 @@ def six(source, address, body, limit=64, header=17):
     return struct.pack("!IHBB", 6 << 28, len(body), header, limit) + ends + body
 
 
-def starts(source, port, address, to, by):
-    """A datagram that begins a flow, from whatever address it says."""
-    body = struct.pack("!4H", int(port), int(to), 9, 0) + b"x"
-    return emit(by, (six if ":" in address else four)(source, address, body))
+def starts(source, port, address, to, by, sender=None):
+    """A datagram that begins a flow, from whatever address it says, and from a neighbour's hardware address."""
+    packet = datagram(source, address, int(port), int(to))
+    return emit(by, packet, sender=sender and hardware_address(sender))
 
 
 SECRET = struct.pack("!4H", 4000, 443, 16, 0) + b"c2vjcmv0"
