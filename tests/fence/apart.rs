@@ -91,7 +91,7 @@ fn no_container_of_another_network_answers_a_neighbour() {
 fn what_no_neighbour_has_is_sent_from() {
     let bed = neighbours();
     bed.world.sh("ip -n mate12 address add 10.81.12.77/24 dev eth0; ip -n mate12 address add fd81:12::77/64 nodad dev eth0
-        ip -n mate12 link add down0 type dummy; ip -n mate12 address add 10.99.7.1/24 dev down0; ip -n mate12 link set down0 up
+        ip -n mate12 address add 10.99.7.1/32 dev lo
         ip route add 10.99.7.0/24 via 10.81.12.11");
     bed.all(
         "mate12",
@@ -132,4 +132,47 @@ fn ports_of_an_older_table_are_checked_again() {
     until(&bed.world, ALL);
     let packet = "starts 10.81.12.10 8055 203.0.113.90 5390 10.81.12.1";
     assert_eq!(answered(&bed, "mate12", packet, 5390, false), "shut");
+}
+
+/// A container that is on an internal network and on an open one: by the latter nobody is led to its neighbours on the former.
+#[test]
+fn nobody_answers_a_container_of_an_internal_network() {
+    let bed = Bed::after(FORWARDS, &["both", "kept", "other"]);
+    bed.spoke("network create --subnet 10.81.16.0/24 wide");
+    bed.spoke("network create --internal --subnet 10.81.17.0/24 inner");
+    bed.spoke("network connect --ip 10.81.16.10 --ifname eth0 wide both");
+    bed.spoke("network connect --ip 10.81.17.10 --ifname eth1 inner both");
+    bed.spoke("network connect --ip 10.81.17.11 inner kept");
+    bed.spoke("network connect --ip 10.81.16.11 wide other");
+    for name in ["both", "kept"] {
+        bed.listens(name, 8055);
+    }
+    bed.world.sh(UNCHECKED);
+    // By each of its networks it reaches what is there.
+    bed.all(
+        "both",
+        &[
+            ("udp 203.0.113.90 8443", "open"),
+            ("udp 10.81.17.11 8055", "open"),
+            ("udp 203.0.113.90 8443 from=10.81.17.10", "shut"),
+        ],
+    );
+    bed.all("kept", &[("udp 203.0.113.90 8443", "shut"), ("udp 10.81.17.10 8055", "open")]);
+    // In its own name by the open network the world answers it, and so does a neighbour there.
+    let own = "starts 10.81.16.10 8055 203.0.113.90 5401 10.81.16.1";
+    assert_eq!(answered(&bed, "both", own, 5401, false), "open");
+    let mut port = 5401;
+    for source in ["10.81.17.10", "10.81.17.11"] {
+        port += 1;
+        let packet = format!("starts {source} 8055 203.0.113.90 {port} 10.81.16.1");
+        assert_eq!(answered(&bed, "both", &packet, port, false), "shut", "{packet}");
+        let direct = format!("udp {source} 8055 from=203.0.113.90/{port}");
+        assert_eq!(bed.attempt("world", &direct), "shut", "{packet}");
+        port += 1;
+        let packet = format!("starts {source} 8055 10.81.16.11 {port} 10.81.16.1");
+        assert_eq!(bed.attempt("both", &packet), "sent");
+        let answer = format!("udp {source} 8055 from=10.81.16.11/{port}");
+        assert_eq!(bed.attempt("other", &answer), "shut", "{packet}");
+    }
+    assert_eq!(bed.attempt("other", "udp 10.81.16.10 8055"), "open");
 }

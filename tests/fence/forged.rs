@@ -37,6 +37,15 @@ fn a_frame_to_all_begins_nothing() {
             assert_eq!(bed.attempt(name, &goes_on), "shut", "{name}: {world}");
         }
     }
+    // What the fence lets begin, by the same ways: the world answers, and whom the host sends to is heard.
+    bed.all(
+        "agent",
+        &[
+            ("udp 203.0.113.20 5432 from=10.81.1.10/4005", "open"),
+            ("udp 2001:db8:113::20 5432 from=fd81:1::10/4005", "open"),
+        ],
+    );
+    bed.all("plain", &[("udp 203.0.113.91 8443 from=10.81.6.10/4007", "open")]);
     // One that may go anywhere does so as this host, and not with its own address.
     bed.attempt("plain", &format!("starts 10.81.6.10 4006 203.0.113.90 8443 {TO_ALL}"));
     assert_eq!(bed.attempt("plain", "udp 203.0.113.90 8443 from=10.81.6.10/4006"), "open");
@@ -58,11 +67,24 @@ fn apart() -> Bed {
     bed
 }
 
+/// Each listens, and answers the host.
+fn listeners_answer(bed: &Bed) {
+    for address in ["10.81.6.10", "10.81.7.10", "10.81.8.10"] {
+        assert_eq!(bed.attempt_of_host(&format!("udp {address} 8055")), "open", "{address}");
+    }
+}
+
 /// A container sends itself a packet of another network's container, by its gateway: that is masqueraded, and its answer
 /// to the gateway would be led to that container.
 #[test]
 fn no_container_answers_what_it_began_in_anothers_name() {
     let bed = apart();
+    listeners_answer(&bed);
+    // By the same way in its own name: the gateway takes the packet, and the world answers.
+    let own = "starts 10.81.6.10 8055 203.0.113.90 5000 10.81.6.1";
+    assert_eq!(bed.attempt("one", own), "sent");
+    let answer = "udp 203.0.113.254 8055 from=203.0.113.90/5000";
+    assert_eq!(bed.attempt("world", answer), "open");
     let mut port = 5000;
     for target in ["10.81.7.10", "10.81.8.10"] {
         port += 1;
@@ -85,6 +107,7 @@ fn no_container_answers_what_it_began_in_anothers_name() {
             add rule ip guests post ip saddr != 10.99.9.0/24 oifname br9 masquerade'",
     );
     bed.world.sh(UNCHECKED);
+    assert_eq!(bed.attempt("stranger", "udp 203.0.113.90 8443 from=10.99.9.2/5009"), "open");
     let begins = "starts 10.81.7.10 8055 10.99.9.2 5009 10.99.9.1";
     assert_eq!(bed.attempt("stranger", begins), "sent");
     assert_eq!(bed.attempt("stranger", "udp 10.99.9.1 8055 from=10.99.9.2/5009"), "shut");
@@ -100,6 +123,11 @@ fn no_container_goes_on_with_what_a_bridge_has_switched() {
     bed.world
         .sh("for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done");
     bed.world.sh(UNCHECKED);
+    listeners_answer(&bed);
+    // What the bridge switches arrives, and what comes by the gateway is answered, with the same ports.
+    bed.listens("mate", 8055);
+    assert_eq!(bed.attempt("one", "udp 10.81.6.11 8055 from=10.81.6.10/5100"), "open");
+    assert_eq!(bed.attempt("one", "udp 203.0.113.90 8443 from=10.81.6.10/5100"), "open");
     let mut port = 5100;
     for target in ["10.81.7.10", "10.81.8.10"] {
         for by in [TO_ALL, "10.81.6.11"] {
@@ -121,14 +149,21 @@ fn no_container_goes_on_with_what_a_bridge_has_switched() {
 fn no_stranger_reaches_what_is_not_published() {
     let bed = Bed::after(FORWARDS, &["near"]);
     bed.spoke("network create --trusted-interface none0 --subnet 10.81.8.0/24 trusting");
-    bed.spoke("network connect --ip 10.81.8.10 --publish 8090:90 trusting near");
+    bed.spoke("network connect --ip 10.81.8.10 --publish 8090:90/udp trusting near");
     bed.listens("near", 8055);
+    bed.listens("near", 90);
     bed.world.sh(UNCHECKED);
     let uplink = bed.world.sh("cat /sys/class/net/up0/address").trim().replace(':', "-");
     let link = bed.world.sh("ip -n world -o link show out0");
     assert!(link.contains("out0"), "{link}");
     bed.world.sh("ip -n world link set out0 name eth0");
     let begins = format!("starts 10.81.8.10 8055 203.0.113.90 5002 {uplink}");
+    // Its own call of what is published is answered, and so is that of the container.
+    let own = "udp 203.0.113.254 8090 from=203.0.113.90/5003";
+    assert_eq!(bed.attempt("world", own), "open");
+    assert_eq!(bed.attempt("near", "starts 10.81.8.10 8055 203.0.113.90 5004 10.81.8.1"), "sent");
+    let answer = "udp 203.0.113.254 8055 from=203.0.113.90/5004";
+    assert_eq!(bed.attempt("world", answer), "open");
     assert_eq!(bed.attempt("world", &begins), "sent");
     assert_eq!(bed.attempt("world", "udp 203.0.113.254 8055 from=203.0.113.90/5002"), "shut");
     assert_eq!(bed.attempt("world", "udp 10.81.8.10 8055 from=203.0.113.90/5002"), "shut");
@@ -173,8 +208,15 @@ fn honest_packets_pass_by_any_interface() {
 fn no_neighbour_on_an_isolated_network_is_answered_for() {
     let bed = apart();
     bed.world.netns("mate");
-    bed.spoke("network connect --ip 10.81.8.11 --publish 8093:5200/udp closed mate");
+    bed.spoke(
+        "network connect --ip 10.81.8.11 --publish 8093:5200/udp --publish 8094:8055/udp closed mate",
+    );
+    bed.listens("mate", 8055);
     bed.world.sh(UNCHECKED);
+    // The port is published, the neighbour listens, and in its own name the world answers it.
+    assert_eq!(bed.attempt("world", "udp 203.0.113.254 8094"), "open");
+    assert_eq!(bed.attempt_of_host("udp 10.81.8.10 8055"), "open");
+    assert_eq!(bed.attempt("shut", "udp 203.0.113.90 8443 from=10.81.8.10/5201"), "open");
     assert_eq!(bed.attempt("mate", "starts 10.81.8.10 8055 203.0.113.254 8093 10.81.8.1"), "sent");
     assert_eq!(bed.attempt("mate", "udp 10.81.8.1 8055 from=10.81.8.11/5200"), "shut");
 }
@@ -190,7 +232,7 @@ s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind(('
 open('/world/ready', 'w')
 while True:
     data = s.recv(2000)
-    if b'c2vjcmv0' in data: print('tagged')
+    if b'c2vjcmv0' in data: print('heard')
     if b'hello' in data or data.endswith(b'x'): break";
     bed.world.sh(&format!(
         "(ip netns exec mate python3 -c \"{hears}\" >/world/heard; touch /world/done) >/dev/null 2>&1 &"
@@ -199,8 +241,10 @@ while True:
     for tags in ["81000005", "8100000181000001", "88a80005", "81000000"] {
         bed.attempt("agent", &format!("tagged 10.81.1.10 10.81.1.11 10.81.1.11 {tags}"));
     }
+    // The same without a tag is heard: once.
+    bed.attempt("agent", "returned 10.81.1.10 10.81.1.11 10.81.1.11 whole");
     // What is sent after them comes after them.
     bed.attempt("agent", "starts 10.81.1.10 4000 10.81.1.11 4001 10.81.1.11");
     until(&bed.world, "test -e /world/done");
-    assert_eq!(bed.world.sh("cat /world/heard"), "");
+    assert_eq!(bed.world.sh("cat /world/heard"), "heard\n");
 }

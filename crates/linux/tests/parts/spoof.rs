@@ -136,10 +136,17 @@ struct Two {
 
 impl Two {
     fn new(kind: fn() -> LinkKind) -> Self {
+        Self::with(kind, None)
+    }
+
+    fn with(kind: fn() -> LinkKind, ingress: Option<IngressPolicy>) -> Self {
         let linux = Linux::new(Life::Long);
         let containers = [Container::new(), Container::new()];
         let attachments = [("one", 2), ("two", 3)].map(|(name, host)| {
-            both(name, kind(), host, &containers[usize::from(host) - 2].sandbox)
+            let mut made = both(name, kind(), host, &containers[usize::from(host) - 2].sandbox);
+            made.wiring.firewall = ingress
+                .map(|ingress| Firewall { ingress, ..Firewall::open(Backend::Nftables) });
+            made
         });
         let macs = [0, 1]
             .map(|number| linux.attach(&attachments[number]).unwrap().interfaces[2].mac.unwrap());
@@ -252,6 +259,52 @@ fn forged_news_reach_no_neighbour_and_honest_ones_do() {
         assert_eq!(neighbour, expected);
         assert_eq!(host, expected);
         two.end();
+    });
+}
+
+/// What a container that others do not reach may not send, in the name of a neighbour or of the gateway.
+fn borrowed(forger: &Forger, other: Mac) -> Vec<String> {
+    let (own, neighbour) = (forger.own, "fd00::3");
+    let (as_other, echo) = (Forger { own: other }, [128, 0, 0, 0, 0, 1, 0, 1]);
+    vec![
+        forger.news(own, "10.88.0.1"),
+        forger.news(own, "10.88.0.3"),
+        tagged(&forger.news(own, "10.88.0.3"), "81000000"),
+        tagged(&forger.news(own, "10.88.0.3"), "8100000081000000"),
+        as_other.news(other, "10.88.0.2"),
+        as_other.message("fd00::2", &echo, &[]),
+        forger.redirect("10.88.0.3", "10.88.0.9"),
+        forger.message(neighbour, &echo, &[]),
+        forger.message("fd00::1", &echo, &[]),
+        forger.message(&link_local(other), &echo, &[]),
+        forger.advertisement("fd00::2", neighbour, &named(2, own)),
+        forger.advertisement("fd00::2", "fd00::1", &named(2, own)),
+        forger.advertisement("fd00::2", &link_local(other), &named(2, own)),
+        forger.solicitation(neighbour, "fd00::1", &named(1, own)),
+        forger.solicitation(UNSPECIFIED, neighbour, &[]),
+    ]
+}
+
+#[test]
+fn who_is_apart_sends_nothing_in_a_neighbours_name() {
+    isolated(|| {
+        for ingress in [IngressPolicy::Open, IngressPolicy::SameBridge] {
+            let two = Two::with(bridge, Some(ingress));
+            let forger = Forger { own: two.macs[0] };
+            let stranger = Forger { own: Mac::new([2, 0x99, 0, 0, 0, 1]) };
+            let borrowed = borrowed(&forger, two.macs[1]);
+            let mut frames: Vec<_> = borrowed.iter().cloned().chain(honest(&forger)).collect();
+            // Addresses that no neighbour has, of the hardware, too, and what only a router says.
+            frames.push(stranger.news(stranger.own, "10.88.0.77"));
+            frames.push(forger.message("fd00::77", &[128, 0, 0, 0, 0, 1, 0, 1], &[]));
+            frames.push(forger.redirect("192.0.2.9", "10.88.0.9"));
+            let first = if ingress == IngressPolicy::Open { 0 } else { borrowed.len() };
+            let expected: Vec<_> = (first..frames.len()).collect();
+            let seen = seen(&two.containers[0], &two.containers[1], &frames);
+            assert_eq!(seen, [expected.clone(), expected], "{ingress:?}");
+            two.end();
+            assert!(!run("nft list table bridge spoke").contains("/link\""));
+        }
     });
 }
 
