@@ -34,7 +34,7 @@ fn neighbours() -> Bed {
 fn answered(bed: &Bed, sender: &str, packet: &str, port: u16, is_six: bool) -> String {
     assert_eq!(bed.attempt(sender, packet), "sent", "{packet}");
     let (host, world) = match is_six {
-        true => ("2001:db8:113::254", "2001:db8:113::90"),
+        true => ("2001:db8:113::254", "2001:db8:113::53"),
         false => ("203.0.113.254", "203.0.113.90"),
     };
     bed.attempt("world", &format!("udp {host} 8055 from={world}/{port}"))
@@ -47,7 +47,7 @@ fn the_world_answers_no_neighbour() {
     for (number, option) in NETWORKS {
         for (net, world, is_six) in [
             (format!("10.81.{number}."), "203.0.113.90", false),
-            (format!("fd81:{number}::"), "2001:db8:113::90", true),
+            (format!("fd81:{number}::"), "2001:db8:113::53", true),
         ] {
             // What a container begins by itself, by the same way.
             for (sender, host) in [("one", 10), ("mate", 11)] {

@@ -144,8 +144,8 @@ impl Two {
         let containers = [Container::new(), Container::new()];
         let attachments = [("one", 2), ("two", 3)].map(|(name, host)| {
             let mut made = both(name, kind(), host, &containers[usize::from(host) - 2].sandbox);
-            made.wiring.firewall = ingress
-                .map(|ingress| Firewall { ingress, ..Firewall::open(Backend::Nftables) });
+            made.wiring.firewall =
+                ingress.map(|ingress| Firewall { ingress, ..Firewall::open(Backend::Nftables) });
             made
         });
         let macs = [0, 1]
