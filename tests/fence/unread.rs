@@ -71,3 +71,41 @@ fn a_damaged_record_keeps_its_neighbours_shut_after_a_flush() {
     }
     all(&bed, &["beside", "lost", "apart", "strict"], ITS);
 }
+
+/// What the kernel says of the bridge is what is left: no container there that can be read has rules.
+#[test]
+fn a_bridge_stays_shut_when_the_daemon_starts_again() {
+    let mut bed = Bed::new(&["beside", "lost", "ruleless", "late", "apart"]);
+    bed.spoke("network create --names --subnet 10.81.5.0/24 open");
+    bed.spoke("network create --names --subnet 10.81.6.0/24 other");
+    for (network, name) in [("open", "beside"), ("open", "lost"), ("other", "apart")] {
+        bed.spoke(&format!("network connect {OWN} {network} {name}"));
+    }
+    // Its record names the bridge.
+    bed.spoke("network connect open ruleless");
+    bed.world.sh(&format!("cp {RECORD} /kept; : >{RECORD}; nft flush ruleset"));
+    let is_shut = "nft list set inet spoke_fence shut | grep -q sp-open";
+    until(&bed.world, is_shut);
+    bed.spoke("network disconnect open beside");
+    for life in 1..=2 {
+        bed.serve.take().expect("it runs").kill();
+        bed.serve = Some(Serve::start(&bed.world, &[]));
+        // It has looked at all records when it reports that.
+        let says =
+            format!("{SPOKE} events | grep -c 'behind bridge sp-open stays shut: record .*lost'");
+        until(&bed.world, &format!("[ \\$({says}) = {} ]", life + 1));
+        let shut = bed.world.sh("nft list set inet spoke_fence shut");
+        assert!(shut.contains("sp-open") && !shut.contains("sp-other"), "{shut}");
+        bed.spoke(&format!("network connect {OWN} open late"));
+        bed.all("late", SHUT);
+        bed.all("apart", ITS);
+        bed.spoke("network disconnect open late");
+    }
+    bed.spoke(&format!("network connect {OWN} --ip 10.81.5.9 open late"));
+    bed.world.sh(&format!("at={RECORD}; cat /kept >$at"));
+    until(&bed.world, &format!("! {is_shut}"));
+    until(&bed.world, "nft list set inet spoke_fence own_allowed4 | grep -q '10.81.5.9 '");
+    for name in ["lost", "late", "apart"] {
+        bed.all(name, ITS);
+    }
+}
