@@ -16,6 +16,7 @@ mod named;
 mod news;
 mod object;
 mod quota;
+mod shape;
 mod step;
 mod transaction;
 mod tuple;
@@ -31,13 +32,14 @@ pub use expression::{Answer, Conntrack, Expression, Meta, Original, Register, Ve
 pub use interval::{Interval, intervals};
 pub(crate) use list::read_anything;
 pub use list::{
-    Chain, Rule, Shape, chain, chain_exists, chains, elements, find, generation, is_supported,
-    rules, table_handle, tables,
+    Chain, Rule, chain, chain_exists, chains, elements, find, generation, is_supported, rules,
+    table_handle, tables,
 };
 pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use quota::{QuotaState, quota, quota_matches, quotas};
+pub use shape::Shape;
 pub use step::{Datum, Decision, Header, Register32, Step};
 pub use transaction::{RulePosition, Transaction, remove_table};
 pub use tuple::Tuple;

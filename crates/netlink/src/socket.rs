@@ -171,21 +171,34 @@ impl Socket {
         &mut self,
         batch: &mut Batch,
         mut read: impl FnMut(&Message<'_>) -> Option<T>,
-        mut is_absent: impl FnMut(Errno) -> bool,
+        is_absent: impl FnMut(Errno) -> bool,
     ) -> Result<Vec<T>> {
+        let each = |found: &mut Vec<T>, message: &Message<'_>| found.extend(read(message));
+        self.fold_dump(batch, Vec::new, each, is_absent)
+    }
+
+    /// As [`Socket::dump_or`], for messages that are looked at one after the other: `each` is called with what `begin` made,
+    /// and with each of them. A dump that is taken again begins anew.
+    pub(crate) fn fold_dump<S>(
+        &mut self,
+        batch: &mut Batch,
+        begin: impl Fn() -> S,
+        mut each: impl FnMut(&mut S, &Message<'_>),
+        mut is_absent: impl FnMut(Errno) -> bool,
+    ) -> Result<S> {
         self.check_strictly()?;
         for _ in 0..ATTEMPTS {
-            let mut found = Vec::new();
-            let mut each = |message: &Message<'_>| found.extend(read(message));
-            let ExchangeEnd::Complete(outcome) = self.converse(batch, Until::Done, &mut each)?
+            let mut state = begin();
+            let mut hear = |message: &Message<'_>| each(&mut state, message);
+            let ExchangeEnd::Complete(outcome) = self.converse(batch, Until::Done, &mut hear)?
             else {
                 continue;
             };
             if outcome.failures().iter().any(|failure| is_absent(failure.errno)) {
-                return Ok(Vec::new());
+                return Ok(begin());
             }
             outcome.into_result()?;
-            return Ok(found);
+            return Ok(state);
         }
         Err(lost(batch))
     }

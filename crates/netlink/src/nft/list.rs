@@ -1,15 +1,13 @@
 //! Questions: what is in the ruleset. Everything that comes back is bounded by the datagrams that
 //! it comes in, and what cannot be read is left out.
 
-use std::collections::HashMap;
-
 use model::{Kind, Result};
 
 use super::abi::{self, HEADER, header, kind};
 use super::comment::Comment;
 use super::data::Element;
-use super::expression::{Expression, Meta, Verdict};
 use super::object::{Base, Family, Table};
+use super::shape::Shape;
 use crate::wire::{Attributes, Batch, DUMP, Message, Request};
 use crate::{Errno, Socket};
 
@@ -35,88 +33,6 @@ pub struct Rule {
     pub shape: Vec<Shape>,
     /// The comment.
     pub comment: Option<Comment>,
-}
-
-/// One step of a rule that exists, without its registers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// [`Expression::Meta`] of the interface that the packet came in through.
-    InputName,
-    /// [`Expression::Meta`] of the interface that the packet goes out through.
-    OutputName,
-    /// [`Expression::Equal`].
-    Equal(Vec<u8>),
-    /// [`Expression::Extension`], with its structure.
-    Extension(String, Vec<u8>),
-    /// [`Expression::Counter`].
-    Counter,
-    /// [`Verdict::Accept`].
-    Accept,
-    /// [`Verdict::Return`].
-    Return,
-    /// [`Verdict::Jump`].
-    Jump(String),
-    /// Anything else, by the kernel's name for it.
-    Other(String),
-}
-
-impl Shape {
-    /// The shape in which `expression` is listed.
-    pub fn of(expression: &Expression<'_>) -> Self {
-        match expression {
-            Expression::Meta(Meta::InputName, _) => Shape::InputName,
-            Expression::Meta(Meta::OutputName, _) => Shape::OutputName,
-            Expression::Equal(_, value) => Shape::Equal(value.to_vec()),
-            Expression::Extension { name, info, .. } => {
-                Shape::Extension((*name).to_owned(), info.to_vec())
-            }
-            Expression::Counter => Shape::Counter,
-            Expression::Verdict(Verdict::Accept) => Shape::Accept,
-            Expression::Verdict(Verdict::Return) => Shape::Return,
-            Expression::Verdict(Verdict::Jump(chain)) => Shape::Jump((*chain).to_owned()),
-            other => Shape::Other(other.name().to_owned()),
-        }
-    }
-
-    fn read(expression: &Attributes<'_>) -> Option<Self> {
-        let name = expression.find_kind(abi::EXPRESSION_NAME)?.text()?;
-        let data = expression.find_kind(abi::EXPRESSION_DATA).map(|data| data.nested());
-        let known = data.and_then(|data| Self::read_known(name, &data));
-        Some(known.unwrap_or_else(|| Shape::Other(name.to_owned())))
-    }
-
-    fn read_known(name: &str, data: &Attributes<'_>) -> Option<Self> {
-        match name {
-            "counter" => Some(Shape::Counter),
-            "meta" => match data.find_kind(2)?.be32()? {
-                key if key == Meta::InputName.number() => Some(Shape::InputName),
-                key if key == Meta::OutputName.number() => Some(Shape::OutputName),
-                _ => None,
-            },
-            "cmp" if data.find_kind(2)?.be32()? == 0 => {
-                let value = data.find_kind(3)?.nested().find_kind(abi::DATA_VALUE)?.value;
-                Some(Shape::Equal(value.to_vec()))
-            }
-            "match" => {
-                let extension = data.find_kind(1)?.text()?.to_owned();
-                Some(Shape::Extension(extension, data.find_kind(3)?.value.to_vec()))
-            }
-            "immediate" => {
-                let verdict = data.find_kind(2)?.nested().find_kind(abi::DATA_VERDICT)?.nested();
-                let code = verdict.find_kind(abi::VERDICT_CODE)?.be32()?.cast_signed();
-                match code {
-                    code if code == Verdict::Accept.code() => Some(Shape::Accept),
-                    code if code == Verdict::Return.code() => Some(Shape::Return),
-                    code if code == Verdict::Jump("").code() => {
-                        let chain = verdict.find_kind(abi::VERDICT_CHAIN)?.text()?;
-                        Some(Shape::Jump(chain.to_owned()))
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
 }
 
 /// The number of transactions that this namespace's ruleset has seen (for
@@ -236,30 +152,33 @@ pub fn rules(socket: &mut Socket, table: Table<'_>, chain: &str) -> Result<Vec<R
     })
 }
 
-/// The rules of all chains of a table by the chains' names, each in their order: one question, however many chains
-/// there are.
+/// Calls `each` with the chain of every rule of a table and the rule's expressions, in the order that they have in their
+/// chains, and returns what it was called on: one question, however many chains there are. Where the kernel's answer has
+/// to be asked for again, it begins anew.
 ///
 /// # Errors
 /// As [`Socket::dump`].
-pub(super) fn rules_by_chain(
+pub(super) fn fold_rules<S>(
     socket: &mut Socket,
     table: Table<'_>,
-) -> Result<HashMap<String, Vec<Rule>>> {
+    begin: impl Fn() -> S,
+    mut each: impl FnMut(&mut S, &str, Attributes<'_>),
+) -> Result<S> {
+    let mut batch = Batch::new();
     let about = format!("listing the rules of {table}");
-    let ask = |request: &mut Request<'_>| {
-        request.text(abi::RULE_TABLE, table.name);
-    };
-    let all = dump(socket, abi::GETRULE, (table.family, about), ask, |message| {
+    let mut request = batch.request(kind(abi::GETRULE), DUMP, about);
+    request.bytes(&header(table.family.number(), 0)).text(abi::RULE_TABLE, table.name);
+    let hear = |state: &mut S, message: &Message<'_>| {
         let rule = message.attributes(HEADER);
-        let chain = rule.find_kind(abi::RULE_CHAIN)?.text()?.to_owned();
-        let is_ours = rule.find_kind(abi::RULE_TABLE)?.text() == Some(table.name);
-        if is_ours { Some((chain, read_rule(message)?)) } else { None }
-    })?;
-    let mut by_chain: HashMap<String, Vec<Rule>> = HashMap::new();
-    for (chain, rule) in all {
-        by_chain.entry(chain).or_default().push(rule);
-    }
-    Ok(by_chain)
+        let text = |kind| rule.find_kind(kind).and_then(|it| it.text());
+        if let Some(chain) = text(abi::RULE_CHAIN)
+            && text(abi::RULE_TABLE) == Some(table.name)
+        {
+            let list = rule.find_kind(abi::RULE_EXPRESSIONS);
+            each(state, chain, list.map_or(Attributes::new(&[]), |list| list.nested()));
+        }
+    };
+    socket.fold_dump(&mut batch, begin, hear, |errno| errno == Errno::NOENT)
 }
 
 /// The elements of a set or map; none if it is not there.
