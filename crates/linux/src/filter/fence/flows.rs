@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use netlink::nft::{Conntrack, Expression, Meta};
 
-use super::rules::{ICMPV6, MARK, equal, in_link, jump};
+use super::rules::{ICMPV6, MARK, WITHOUT_OPTIONS, equal, in_link, jump};
 use super::sets::{FENCED, OWN, ROUTED, SOURCES, TRUSTED};
 use crate::filter::rules::{
     ACCEPT, DROP, ESTABLISHED, Ip, NAME_WORDS, NEW, R, RELATED, RETURN, Steps, between, ending,
@@ -27,11 +27,10 @@ const KINDS: [&[u8; 16]; 3] = [BRIDGE, VETH, b"tun\0\0\0\0\0\0\0\0\0\0\0\0\0"];
 /// kernels before 5.19 know routes only where it is not known yet which device the packet leaves by.
 const FORGED: u32 = MARK + 1;
 
-/// Marks what this host would answer by another device than it came by.
-pub(super) fn beginning() -> Vec<Steps> {
+/// Marks flows that this host would answer by another device than they came by.
+pub(super) fn new_flow() -> Vec<Steps> {
     let forged = |kind: &'static [u8; 16]| {
-        let mut steps = of_state(NEW);
-        steps.extend([
+        vec![
             Expression::Meta(Meta::InputKind, R),
             equal(kind.to_vec()),
             Expression::ReturnPath(R),
@@ -40,8 +39,7 @@ pub(super) fn beginning() -> Vec<Steps> {
             equal(vec![0; 4]),
             Expression::Load(R, mark_of_forged().into()),
             Expression::SetConnectionMark(R),
-        ]);
-        steps
+        ]
     };
     KINDS.map(forged).to_vec()
 }
@@ -66,6 +64,30 @@ pub(super) fn genuine_flow() -> Steps {
 /// What is no packet of a flow that has been answered.
 pub(super) fn begins() -> Steps {
     ending(of_state(NEW | RELATED), jump("started"))
+}
+
+/// What the one who began a flow sends by IPv4 when it has been answered, and was not begun in another's name: no rule
+/// behind this one drops it. Most packets come no further.
+pub(super) fn goes_on() -> Steps {
+    let mut steps = of_state(ESTABLISHED);
+    steps.extend(from_beginner());
+    steps.extend([
+        Expression::Conntrack(Conntrack::Mark, R),
+        Expression::Unequal(R, mark_of_forged().into()),
+    ]);
+    steps.extend(Ip::V4.only());
+    steps.extend([
+        Expression::Network { offset: 0, length: 1, into: R },
+        Expression::Mask(R, Cow::Borrowed(&[0x0f])),
+        equal(vec![WITHOUT_OPTIONS]),
+        ACCEPT,
+    ]);
+    steps
+}
+
+/// Matches what the one sends who began the flow.
+fn from_beginner() -> [Expression<'static>; 2] {
+    [Expression::Conntrack(Conntrack::Direction, R), equal(vec![ORIGINAL])]
 }
 
 /// What goes to a fenced container.
@@ -119,8 +141,7 @@ pub(super) fn within() -> Vec<Steps> {
 /// What belongs to a flow that the container began passes. What others began is answered where it came by a published port,
 /// to networks of this host, by devices that the network trusts, and where it is reached by routes.
 pub(super) fn answers() -> Vec<Steps> {
-    let own_flow =
-        vec![Expression::Conntrack(Conntrack::Direction, R), equal(vec![ORIGINAL]), ACCEPT];
+    let own_flow = ending(from_beginner().to_vec(), ACCEPT);
     let of_group = |group: u32| {
         let is_it = equal(group.to_ne_bytes().to_vec());
         vec![Expression::Meta(Meta::OutputGroup, R), is_it, ACCEPT]

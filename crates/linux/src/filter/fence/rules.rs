@@ -2,14 +2,14 @@
 
 use netlink::nft::{Base, ChainKind, Expression, Hook, Meta, Policy, Register, Set, Verdict};
 
-use super::flows::{answers, arriving, beginning, begins, genuine_flow, started, within};
+use super::flows::{answers, arriving, begins, genuine_flow, goes_on, new_flow, started, within};
 use super::sets::{
     ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES,
     STAMP, STRICT, TABLE, WITHIN, all_sets,
 };
 use crate::filter::rules::{
-    ACCEPT, BEFORE_FRAGMENTS, DROP, ESTABLISHED, Ip, NAME_WORDS, R, RETURN, Steps, between, ending,
-    in_frames_to_all, meant_for_all, of_state, reserved, translated,
+    ACCEPT, BEFORE_FRAGMENTS, DROP, ESTABLISHED, Ip, NAME_WORDS, NEW, R, RETURN, Steps, between,
+    ending, in_frames_to_all, meant_for_all, of_state, reserved, translated,
 };
 use crate::filter::ruleset::Ruleset;
 
@@ -41,6 +41,8 @@ const REPORTS: [u8; 5] = [1, 2, 3, PARAMETER_PROBLEM, REDIRECT];
 /// What may follow the header of IPv6 at once. Every other one may be a way, or have one behind it (RFC 8200 §4).
 const TRANSPORTS: [u8; 4] = [TCP, UDP, ICMPV6, SCTP];
 const HOP_BY_HOP: u8 = 0;
+/// The length of a header of IPv4 without options, in words (RFC 791 §3.1).
+pub(super) const WITHOUT_OPTIONS: u8 = 5;
 
 /// The table.
 pub(super) fn ruleset() -> Ruleset {
@@ -57,6 +59,7 @@ pub(super) fn ruleset() -> Ruleset {
             // which goes last.
             ("marking", Some(at(Hook::Prerouting, 300))),
             ("beginning", Some(base(Hook::Prerouting))),
+            ("new_flow", None),
             ("senders", Some(at(Hook::Prerouting, BEFORE_FRAGMENTS))),
             ("sent_to_all", None),
             ("for_all", None),
@@ -93,8 +96,9 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("reports", vec![report(), to_the_link()]),
         ("to_link", REPORTS.map(|kind| ending(of_icmpv6(kind), DROP)).to_vec()),
         ("marking", vec![marking()]),
-        ("forward", [vec![begins()], judged("own_leaving", "leaving")].concat()),
-        ("beginning", beginning()),
+        ("forward", [vec![begins(), goes_on()], judged("own_leaving", "leaving")].concat()),
+        ("beginning", vec![ending(of_state(NEW), jump("new_flow"))]),
+        ("new_flow", new_flow()),
         ("started", started()),
         ("arriving", arriving()),
         ("within", within()),
@@ -214,7 +218,7 @@ fn choosing(chain: &'static str) -> Vec<Steps> {
     has_options.extend([
         Expression::Network { offset: 0, length: 1, into: R },
         Expression::Mask(R, vec![0x0f].into()),
-        Expression::Unequal(R, vec![5].into()),
+        Expression::Unequal(R, vec![WITHOUT_OPTIONS].into()),
         jump(chain),
     ]);
     let mut has_header = Ip::V6.only().to_vec();

@@ -168,7 +168,7 @@ fn an_older_version_is_completed() {
     };
     assert!(is_kept());
     space.run(
-        "nft delete chain inet spoke_fence fence_10; nft add chain inet spoke_fence fence_9;
+        "nft delete chain inet spoke_fence fence_11; nft add chain inet spoke_fence fence_9;
          nft flush set inet spoke_fence routed;
          nft 'delete element inet spoke_fence sources4 { \"br0\" . 10.1.0.0/16 }'",
     );
