@@ -1,6 +1,7 @@
 //! Flows that others begin to a fenced container, or in its name: it sends no more because of them.
 
 use crate::bed::{Bed, FORWARDS};
+use crate::flow::Flow;
 
 /// `agent` is on the network with rules, `tight` has rules of its own on one without, `plain` is on another network,
 /// and `mate` beside `agent`. Servers are at port 8022 of `agent` and `tight`.
@@ -233,4 +234,18 @@ fn who_calls_by_the_way_is_answered_by_it() {
     bed.serve.take().expect("it runs").kill();
     bed.world.sh("nft flush chain inet spoke_via calling");
     assert_eq!(bed.attempt("vpn", "tcp 10.99.0.1 8082 from=198.18.5.5"), "shut");
+}
+
+/// What goes on of a flow is let pass without its rules being asked again, but for packets that may say by which way they go.
+#[test]
+fn a_flow_that_goes_on_sends_no_options() {
+    let bed = Bed::new(&["agent", "own", "free"]);
+    bed.spoke("network connect agents agent");
+    bed.spoke("network connect --egress 203.0.113.20:5432 agents own");
+    bed.spoke("network connect plain free");
+    for (namespace, expected) in [("agent", "shut"), ("own", "shut"), ("free", "goes on")] {
+        let mut flow = Flow::open(&bed.world, namespace, "203.0.113.20", 5432);
+        assert_eq!(flow.state(), "goes on", "{namespace}");
+        assert_eq!(flow.state_with_options(), expected, "{namespace}");
+    }
 }

@@ -13,6 +13,9 @@ assert s.recv(6) == b"hello\n"
 print("open", flush=True)
 s.settimeout(1)
 for line in sys.stdin:
+    if line == "options\n":
+        # Four that say nothing (RFC 791, 3.1).
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b"\x01" * 4)
     try:
         s.sendall(line.encode())
         print("goes on" if s.recv(4096) else "ended", flush=True)
@@ -47,6 +50,13 @@ impl Flow {
     #[track_caller]
     pub(crate) fn state(&mut self) -> String {
         self.to.as_mut().expect("it is open").write_all(b"x\n").expect("written");
+        self.hear()
+    }
+
+    /// The same of packets with options of IPv4: all that are sent from now on have some.
+    #[track_caller]
+    pub(crate) fn state_with_options(&mut self) -> String {
+        self.to.as_mut().expect("it is open").write_all(b"options\n").expect("written");
         self.hear()
     }
 

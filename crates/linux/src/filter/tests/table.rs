@@ -83,6 +83,14 @@ fn what_others_changed_is_seen_and_mended() {
         verify_ruleset(&mut socket).unwrap();
         assert_eq!(space.run(LIST), truth());
     }
+    // As many rules as before, and one of them another.
+    space.run(
+        "handle=$(nft -a list chain inet spoke for_all | sed -n 's/.*notrack # handle //p')
+        nft replace rule inet spoke for_all handle $handle drop",
+    );
+    let error = verify_ruleset(&mut socket).unwrap_err();
+    assert!(error.to_string().contains("chain for_all"), "{error}");
+    reload(&mut socket).unwrap();
     unload(&mut socket).unwrap();
     unload(&mut socket).unwrap();
     assert_eq!(space.run("nft list ruleset"), "");
