@@ -85,7 +85,7 @@ fn converse(answers: Vec<Value>) -> usize {
         done += usize::from(went_well);
     };
     call(judge(neutron.create_network(&plan)).is_some());
-    for purpose in [AddressUse::Gateway, AddressUse::Auxiliary, AddressUse::Container] {
+    for purpose in [AddressUse::Gateway, AddressUse::Container] {
         let address = Some("10.0.0.9".parse().expect("an address"));
         let spec = AddressSpec { pool: pool.clone(), address, mac: None, purpose };
         call(judge(neutron.request_address(&spec)).is_some());

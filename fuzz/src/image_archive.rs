@@ -1,7 +1,9 @@
 //! Images and signatures that anybody may have made.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use image::{Algorithm, Digest, Images, Locator, Policy};
 use tempfile::TempDir;
@@ -30,7 +32,8 @@ fn archive(place: &Path, bytes: &[u8]) {
             let id = Digest::of(Algorithm::Sha512, bytes);
             assert!(packed || *image.id.digest() == id, "it is known by its hash");
             assert_eq!(images.cached(&locator).expect("a cache").as_ref(), Some(&image));
-            assert!(images.remove(&image.id).expect("a cache"));
+            let gone = images.gc(&BTreeSet::new(), Duration::ZERO).expect("a cache");
+            assert_eq!(gone, [image.id]);
         }
         Err(error) => assert!(error.to_string().len() < 1 << 16, "{error}"),
     }

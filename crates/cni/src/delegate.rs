@@ -35,11 +35,6 @@ impl Default for Delegates {
 }
 
 impl Delegates {
-    /// The sources of this host.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// The sources of this host, with locks below `runtime`, which does not outlive the boot: a third-party
     /// plugin whose caller was killed ends before another one is called for its attachment.
     pub fn with_locks(runtime: &Path) -> Self {

@@ -127,7 +127,7 @@ impl Bench {
     }
 
     fn engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
-        let delegates = Delegates::new();
+        let delegates = Delegates::default();
         work(&Engine::new(&self.store, &self.driver, &delegates, &ME))
     }
 

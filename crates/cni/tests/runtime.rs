@@ -6,7 +6,6 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use cni::runtime::{Cache, NetworkList, Programs, Runtime, Target, Trace, parse_args};
-use cni::wire::Failure;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -74,57 +73,6 @@ fn a_trace_goes_through_every_plugin() {
     let parent = trace.parent.unwrap();
     let all = |verb: &str| format!("{verb} {parent} vendor=1 user=a\n").repeat(2);
     assert_eq!(reported, ["ADD", "CHECK", "DEL", "STATUS"].map(all).concat());
-}
-
-/// What plugins of every age answer to VERSION.
-#[test]
-fn versions_of_plugins_of_every_age() {
-    let say = |text: &str| format!("echo '{text}'");
-    let first = format!("{}; exit 1", say(r#"{"code":4,"msg":"unknown CNI_COMMAND: VERSION"}"#));
-    let dummy = "[ $CNI_NETNS$CNI_IFNAME$CNI_PATH = dummydummydummy ] || exit 1; cat >asked;";
-    let now = format!(
-        "{dummy} {}",
-        say(r#"{"cniVersion":"1.1.0","supportedVersions":["1.0.0","9.9.9"]}"#)
-    );
-    let bench = Bench::new(&[
-        ("first", &first),
-        ("second", &say(r#"{"cniVersion":"0.2.0"}"#)),
-        ("now", &now),
-        ("none", &say(r#"{"cniVersion":"1.0.0"}"#)),
-        ("silent", "true"),
-        ("broken", "echo oh >&2; exit 3"),
-    ]);
-    let ask = |kind: &str| {
-        let list = list("1.0.0", &[kind]);
-        bench.run(|runtime| runtime.versions(&list.plugins[0]))
-    };
-    assert_eq!(ask("first").unwrap(), ["0.1.0"]);
-    assert_eq!(ask("second").unwrap(), ["0.1.0", "0.2.0"]);
-    assert_eq!(ask("now").unwrap(), ["1.0.0", "9.9.9"]);
-    assert_eq!(bench.said("asked"), r#"{"cniVersion":"1.1.0"}"#);
-    let missing = ask("none").unwrap_err();
-    assert!(missing.msg.ends_with("missing field supportedVersions"), "{missing}");
-    assert_eq!(ask("silent").unwrap_err().code, Failure::DECODE);
-    assert_eq!(ask("broken").unwrap_err().msg, "netplugin failed: \"oh\\n\"");
-    assert_eq!(ask("absent").unwrap_err().code, Failure::CONFIGURATION);
-}
-
-#[test]
-fn validation_says_all_that_is_wrong() {
-    let say = |versions: &str| {
-        format!("echo '{{\"cniVersion\":\"1.0.0\",\"supportedVersions\":[{versions}]}}'")
-    };
-    let bench = Bench::new(&[("old", &say(r#""0.3.1""#)), ("new", &say(r#""0.3.1","1.0.0""#))]);
-    let validate = |list: &NetworkList| bench.run(|runtime| runtime.validate(list));
-    let failure = validate(&list("1.0.0", &["old", "new", "absent"])).unwrap_err();
-    assert_eq!(failure.code, Failure::VERSION);
-    assert!(failure.msg.contains("plugin old does not support config version \"1.0.0\""));
-    assert!(failure.msg.contains("failed to find plugin \"absent\""), "{failure}");
-    let text = br#"{"name":"n","cniVersion":"0.3.1","plugins":[
-        {"type":"new","capabilities":{"mac":true,"ips":true}},
-        {"type":"old","capabilities":{"ips":true,"portMappings":true,"no":false}}]}"#;
-    let capabilities = validate(&NetworkList::parse(text).unwrap()).unwrap();
-    assert_eq!(capabilities, ["ips", "mac", "portMappings"]);
 }
 
 /// Nothing is executed for what the specification does not allow.

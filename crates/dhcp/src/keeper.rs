@@ -13,7 +13,7 @@ use model::{AttachmentId, Error, Ipv4Net, NetworkName, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::write;
 
-use crate::{ContainerLocator, Lease, LeaseStore, Pace, Subject, Terms};
+use crate::{ContainerLocator, LeaseStore, Pace, Subject, Terms};
 
 /// The stack of the thread, in bytes; only what it uses is allocated.
 const STACK: usize = 512 << 10;
@@ -41,7 +41,6 @@ enum Command {
     Allocate(Box<Subject>, Sender<Result<Terms>>),
     Release(AttachmentId, Sender<Result<()>>),
     Check(AttachmentId, Sender<Option<Terms>>),
-    List(Sender<Vec<Lease>>),
     Collect(NetworkName, Keep, Sender<Result<()>>),
     Stop,
 }
@@ -110,14 +109,6 @@ impl Keeper {
     /// [`model::Kind::TryAgain`] where the thread has ended.
     pub fn check(&self, id: &AttachmentId) -> Result<Option<Terms>> {
         self.ask(|answer| Command::Check(id.clone(), answer))
-    }
-
-    /// Every lease.
-    ///
-    /// # Errors
-    /// As [`Keeper::check`].
-    pub fn leases(&self) -> Result<Vec<Lease>> {
-        self.ask(Command::List)
     }
 
     /// Releases every address of the network that `keep` does not hold.

@@ -188,15 +188,6 @@ impl Cache {
         Image { id, name, labels, app, layers }
     }
 
-    /// Deletes the image `id`, and the layers that no other image has; returns whether it was
-    /// there.
-    pub(crate) fn remove(&self, id: &ImageId) -> Result<bool> {
-        let _lock = self.lock(FlockOperation::LockExclusive)?;
-        let there = removed(&self.record(id))?;
-        self.sweep_unused()?;
-        Ok(there)
-    }
-
     /// Removes the images that are not in `keep` and that were not requested for `unused`; returns
     /// their ids.
     pub(crate) fn gc(&self, keep: &BTreeSet<ImageId>, unused: Duration) -> Result<Vec<ImageId>> {

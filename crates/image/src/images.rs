@@ -131,14 +131,6 @@ impl Images {
         Ok(records.into_iter().map(|record| self.cache.seen(record)).collect())
     }
 
-    /// Removes the image `id` from the cache, with all that no other image needs; whether it was there.
-    ///
-    /// # Errors
-    /// The cache cannot be changed.
-    pub fn remove(&self, id: &ImageId) -> Result<bool> {
-        self.cache.remove(id)
-    }
-
     /// Removes all images but those in `keep` and those that were asked for during the last `unused`;
     /// gives the ids of the removed ones. Layers stay as long as one image lies on them.
     ///

@@ -101,11 +101,6 @@ impl Judgement {
         let open = Chains::accepting();
         Self { by, state: State::Off, v4: open.clone(), v6: open, notes: Vec::new() }
     }
-
-    /// What becomes of a new connection.
-    pub fn of(&self, arrival: &Arrival) -> Outcome {
-        if arrival.source.is_ipv4() { self.v4.of(arrival) } else { self.v6.of(arrival) }
-    }
 }
 
 /// Reads what the firewall does; `root` is where its files are. Without firewalld's table there is nothing

@@ -12,7 +12,6 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::address::next_address;
 use crate::{
     AttachmentId, EngineId, Error, Layer, NetworkName, OwnerName, Result, Runtime, Timestamp,
 };
@@ -204,21 +203,6 @@ impl Pool {
         self.ranges.iter().find(|range| range.contains(address))
     }
 
-    /// The address that follows `address` in the pool, going round at the end.
-    pub fn after(&self, address: IpAddr) -> Option<IpAddr> {
-        let place = self.ranges.iter().position(|range| range.contains(address));
-        match place {
-            None => self.first(),
-            Some(place) if address < self.ranges[place].last => next_address(address),
-            Some(place) => self.ranges.get(place + 1).or(self.ranges.first()).map(|r| r.first),
-        }
-    }
-
-    /// The pool's first address.
-    pub fn first(&self) -> Option<IpAddr> {
-        self.ranges.first().map(|range| range.first)
-    }
-
     /// Whether the pool never leases `address` because it is the gateway of one of its ranges.
     pub fn is_gateway(&self, address: IpAddr) -> bool {
         self.ranges.iter().any(|range| range.gateway == Some(address))
@@ -300,19 +284,11 @@ mod tests {
     }
 
     #[test]
-    fn goes_round_over_all_ranges() {
+    fn the_ranges_count_together() {
         let pool = pool(&[
             ("10.0.0.0/24", "10.0.0.1", "10.0.0.2"),
             ("10.1.0.0/24", "10.1.0.9", "10.1.0.9"),
         ]);
-        let mut at = pool.first().unwrap();
-        let mut seen = vec![at];
-        for _ in 0..3 {
-            at = pool.after(at).unwrap();
-            seen.push(at);
-        }
-        let seen: Vec<String> = seen.iter().map(ToString::to_string).collect();
-        assert_eq!(seen, ["10.0.0.1", "10.0.0.2", "10.1.0.9", "10.0.0.1"]);
         assert_eq!(pool.capacity(), 3);
     }
 
@@ -330,26 +306,12 @@ mod tests {
         );
     }
 
-    #[test]
-    fn the_last_address_of_the_family_ends_a_range() {
-        let pool = pool(&[("255.255.255.0/24", "255.255.255.254", "255.255.255.255")]);
-        let last = "255.255.255.255".parse().unwrap();
-        assert_eq!(pool.after(last), pool.first());
-    }
-
     proptest! {
         #[test]
-        fn after_visits_every_address_once(size in 1u32..300, start in 0u32..200) {
+        fn every_address_counts_once(size in 1u32..300, start in 0u32..200) {
             let first = std::net::Ipv4Addr::from(0x0a00_0000 + start);
             let last = std::net::Ipv4Addr::from(0x0a00_0000 + start + size - 1);
             let pool = pool(&[("10.0.0.0/16", &first.to_string(), &last.to_string())]);
-            let mut seen = std::collections::BTreeSet::new();
-            let mut at = pool.first().unwrap();
-            for _ in 0..size {
-                prop_assert!(seen.insert(at));
-                at = pool.after(at).unwrap();
-            }
-            prop_assert_eq!(at, pool.first().unwrap());
             prop_assert_eq!(pool.capacity(), u128::from(size));
         }
     }

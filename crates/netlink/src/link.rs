@@ -68,7 +68,6 @@ pub(crate) mod ifla {
 /// `IFF_*` (netdevice(7)).
 pub(crate) mod iff {
     pub(crate) const UP: u32 = 0x1;
-    pub(crate) const BROADCAST: u32 = 0x2;
     pub(crate) const LOOPBACK: u32 = 0x8;
     pub(crate) const POINT_TO_POINT: u32 = 0x10;
     pub(crate) const NO_ARP: u32 = 0x80;
@@ -183,11 +182,6 @@ impl Flags {
     /// It asks for the hardware addresses of its neighbours, and answers who asks for its own.
     pub fn resolves(self) -> bool {
         self.0 & iff::NO_ARP == 0
-    }
-
-    /// It can send to all of its segment.
-    pub fn is_broadcast(self) -> bool {
-        self.0 & iff::BROADCAST != 0
     }
 
     /// It receives every packet.

@@ -106,8 +106,7 @@ impl Socket {
         self.exchange(batch, |_| {})
     }
 
-    /// As [`Socket::send`], and shows `each` what the kernel answers besides results: what it
-    /// made, if asked with [`crate::wire::ECHO`].
+    /// As [`Socket::send`], and shows `each` what the kernel answers besides results.
     ///
     /// # Errors
     /// As [`Socket::send`].

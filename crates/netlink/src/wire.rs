@@ -17,8 +17,6 @@ pub const REQUEST: u16 = 0x1;
 pub const MULTI: u16 = 0x2;
 /// `NLM_F_ACK`: answer even if nothing fails. [`crate::Socket::send`] sets it where it is needed.
 pub const ACK: u16 = 0x4;
-/// `NLM_F_ECHO`: answer with what was made.
-pub const ECHO: u16 = 0x8;
 /// `NLM_F_DUMP_INTR`: a dump that changed while it was taken.
 pub const DUMP_INTERRUPTED: u16 = 0x10;
 /// `NLM_F_DUMP`: everything that there is of a kind.
@@ -94,11 +92,6 @@ impl Batch {
     /// The number of messages.
     pub fn count(&self) -> usize {
         self.starts.len()
-    }
-
-    /// The length of all messages in bytes.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
     }
 
     /// Whether there is no message.

@@ -94,8 +94,6 @@ pub enum Tagged {
     Pools,
     /// `ports`
     Ports,
-    /// `security-groups`
-    Groups,
 }
 
 impl Tagged {
@@ -106,7 +104,6 @@ impl Tagged {
             Tagged::Subnets => "subnets",
             Tagged::Pools => "subnetpools",
             Tagged::Ports => "ports",
-            Tagged::Groups => "security-groups",
         }
     }
 }

@@ -50,7 +50,6 @@ impl Cloud for Neutron {
     fn request_address(&self, spec: &AddressSpec) -> Result<IpNet> {
         match spec.purpose {
             AddressUse::Gateway => self.gateway_address(spec),
-            AddressUse::Auxiliary => self.auxiliary_address(spec),
             AddressUse::Container => self.container_address(spec),
         }
     }

@@ -182,7 +182,6 @@ fn class(state: State) -> &'static str {
         State::Held => "held",
         State::Reserved => "reserved",
         State::Quarantined => "quarantined",
-        State::Gateway => "gateway",
     }
 }
 

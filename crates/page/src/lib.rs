@@ -33,7 +33,7 @@ pub mod shown;
 mod target;
 
 pub use frame::{Frame, document, failure};
-pub use html::{Html, clean};
+pub use html::Html;
 pub use target::{Asked, Filter, Numbered, View, container_link, view};
 
 /// The style sheet.

@@ -186,8 +186,6 @@ pub enum State {
     Reserved,
     /// It may be in use.
     Quarantined,
-    /// The gateway has it.
-    Gateway,
 }
 
 impl State {
@@ -197,7 +195,6 @@ impl State {
             State::Held => "held",
             State::Reserved => "reserved",
             State::Quarantined => "quarantine",
-            State::Gateway => "gateway",
         }
     }
 }

@@ -38,18 +38,11 @@ use std::time::Duration;
 use model::{Attachment, AttachmentId, DriverName, Family, IfName, NetworkName, Timestamp};
 
 use calls::Calls;
-use discover::PluginDirectories;
-use plugins::Plugins;
 use undo_log::UndoLog;
 
 /// Where plugins are, where the undo log is, and what time it is.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where plugins have their sockets: `NAME.sock` or `NAME/NAME.sock`.
-    pub sockets: Vec<PathBuf>,
-    /// Where files say how to reach plugins, in order: `NAME.spec` or `NAME.json`, or the same in a
-    /// directory `NAME`.
-    pub descriptions: Vec<PathBuf>,
     /// How long a plugin has for an answer.
     pub timeout: Duration,
     /// The ledger's directory: durable, our own. It is made when the first call is written down.
@@ -161,14 +154,7 @@ pub struct Retried {
 }
 
 impl Remote {
-    /// As these settings say. Does no I/O.
-    pub fn open(settings: Settings) -> Self {
-        let Settings { sockets, descriptions, timeout, .. } = settings.clone();
-        let places = PluginDirectories { sockets, descriptions };
-        Self::over(Arc::new(Plugins::new(places, timeout)), settings)
-    }
-
-    /// The same, with plugins that are reached in another way.
+    /// Over these plugins, as these settings say. Does no I/O.
     pub fn over(calls: Arc<dyn Calls>, settings: Settings) -> Self {
         let Settings { undo_log, boot, timeout, .. } = &settings;
         let undo_log = UndoLog::new(undo_log.clone(), boot.clone(), *timeout);

@@ -8,8 +8,8 @@ use super::Remote;
 use super::undo_log::{Subject, Undo};
 use libnetwork::parameters::{NetworkParameters, ScopeParameter};
 use libnetwork::{
-    AllocateNetwork, Answer, Call, CreateNetwork, NetworkCapabilities, NetworkId, NetworkOptions,
-    Scope, Skip, SpaceName, Subnet,
+    Answer, Call, CreateNetwork, NetworkCapabilities, NetworkId, NetworkOptions, Scope, Skip,
+    SpaceName, Subnet,
 };
 
 /// The address spaces of libnetwork's own IPAM driver.
@@ -125,44 +125,6 @@ impl Remote {
         let link = remote_link(network.wiring.link.as_ref())?;
         let found = self.network_driver(&link.driver).map(drop);
         found.map_err(|error| error.context(format!("network {}", network.name)))
-    }
-
-    /// AllocateNetwork: what a network of a cluster needs, once for all hosts. The options go to
-    /// [`NetworkParameters::options`] on each of them.
-    pub fn allocate(&self, network: &Network) -> Result<BTreeMap<String, String>> {
-        let link = remote_link(network.wiring.link.as_ref())?;
-        let parameters = NetworkParameters::read(&link.network)?;
-        let able = self.network_driver(&link.driver)?;
-        let (mut ipv4, mut ipv6) =
-            self.subnets(network, link, &parameters, (able, Scope::Global))?;
-        for subnet in ipv4.iter_mut().chain(&mut ipv6) {
-            subnet.space = None;
-        }
-        let id = wire_id(link)?;
-        let options = parameters.options.clone();
-        let call = Call::AllocateNetwork(AllocateNetwork { id, options, ipv4, ipv6 });
-        let undo = Undo::FreeNetwork(link.driver.clone(), link.id.to_string());
-        let mut log_file = self.undo_log.open(Subject::Network(network.name.clone()))?;
-        self.announce_on(&mut log_file, |undo| matches!(undo, Undo::FreeNetwork(..)))?;
-        log_file.hold(undo.clone());
-        log_file.save()?;
-        match self.calls.call(&link.driver, &call) {
-            Ok(Answer::Allocated { options }) => Ok(options),
-            Ok(_) => Ok(BTreeMap::new()),
-            Err(failed) => {
-                if !failed.may_be_done() {
-                    log_file.strike(&undo);
-                    log_file.save()?;
-                }
-                Err(Error::from(failed).context(format!("network {}", network.name)))
-            }
-        }
-    }
-
-    /// FreeNetwork; as [`Remote::remove_pools`].
-    pub fn free(&self, network: &Network) -> Result<()> {
-        let subject = Subject::Network(network.name.clone());
-        self.announce(&subject, |undo| matches!(undo, Undo::FreeNetwork(..)))
     }
 
     /// The capabilities of a plugin that is a network driver.

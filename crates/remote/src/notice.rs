@@ -6,16 +6,6 @@ use super::Remote;
 use libnetwork::{Call, Discovery, Scope};
 
 impl Remote {
-    /// Every driver that is installed on this host, whether or not it runs. Makes no call.
-    pub fn installed(&self) -> Vec<DriverName> {
-        self.calls.installed()
-    }
-
-    /// The life of a plugin that answers: another one needs all hosts again. Makes no call.
-    pub fn life(&self, driver: &DriverName) -> Result<super::calls::Life> {
-        self.calls.life(driver).map_err(Error::from)
-    }
-
     /// DiscoverNew: another host, or this one, is there. Sent to a driver whose networks span
     /// hosts, and silently skipped for any other.
     pub fn discover(&self, driver: &DriverName, found: &Discovery) -> Result<()> {

@@ -217,7 +217,7 @@ fn a_foreign_plugin_is_allowed_its_own_namespace() {
     let say = r#"echo "${CNI_NETNS_OVERRIDE-none}" >>"$0".override; "#;
     let add = r#"[ $CNI_COMMAND != ADD ] || echo '{"ips":[{"address":"10.1.0.5/24"}]}'"#;
     let ipam = foreign(root.path(), "1.1.0", &format!("{say}{add}"));
-    let delegates = Delegates::new();
+    let delegates = Delegates::default();
     for own_namespace in [true, false] {
         let ipam = ForeignIpam { own_namespace, ..ipam.clone() };
         let one = attachment("c1", model::Ipam::Foreign(ipam), &[]);
@@ -234,7 +234,7 @@ fn executes_a_foreign_plugin_as_specified() {
     let root = tempfile::tempdir().unwrap();
     let body = r#"case $CNI_COMMAND in ADD) echo '{"cniVersion":"1.1.0","ips":[{"address":"10.1.0.5/24"}],"routes":[{"dst":"0.0.0.0/0"}],"dns":{"domain":"d"}}';; esac"#;
     let ipam = foreign(root.path(), "1.1.0", body);
-    let delegates = Delegates::new();
+    let delegates = Delegates::default();
     let mut one = attachment("c1", model::Ipam::Foreign(ipam.clone()), &[]);
     let Granted::Offered(offer) = delegates.lease(&one).unwrap() else { panic!() };
     assert_eq!(offer.addresses[0].address.to_string(), "10.1.0.5/24");
@@ -294,7 +294,7 @@ fn a_plugin_that_asks_ends_before_its_addresses_are_released() {
 #[test]
 fn says_what_a_foreign_plugin_said() {
     let root = tempfile::tempdir().unwrap();
-    let delegates = Delegates::new();
+    let delegates = Delegates::default();
     let fails = |body: &str| {
         let ipam = model::Ipam::Foreign(foreign(root.path(), "0.4.0", body));
         delegates.lease(&attachment("c1", ipam, &[])).unwrap_err()
@@ -333,7 +333,7 @@ fn a_daemon_that_does_not_answer_still_has_the_lease() {
     };
     let ipam = model::Ipam::Dhcp(dhcp);
     let held = attachment("c1", ipam.clone(), &[]);
-    let (delegates, none) = (Delegates::new(), Members::new());
+    let (delegates, none) = (Delegates::default(), Members::new());
     let network = network(ipam);
     delegates.release(&held).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();

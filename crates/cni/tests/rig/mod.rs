@@ -152,7 +152,7 @@ impl Rig {
             let found = variables.iter().rev().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         });
-        let (delegates, me) = (Delegates::new(), ME);
+        let (delegates, me) = (Delegates::default(), ME);
         let engine = Engine::new(&self.store, &self.driver, &delegates, &me);
         let allowlist = self.root.path().join("allowlist.conf");
         let context = Context {
@@ -168,7 +168,7 @@ impl Rig {
 
     /// Works with the engine that the plugins work with.
     pub fn engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
-        let (delegates, me) = (Delegates::new(), ME);
+        let (delegates, me) = (Delegates::default(), ME);
         work(&Engine::new(&self.store, &self.driver, &delegates, &me))
     }
 

@@ -109,9 +109,6 @@ impl Run {
             Command::Check(id, answer) => {
                 drop(answer.send(self.tasks.get(&id).and_then(Task::reported)));
             }
-            Command::List(answer) => {
-                drop(answer.send(self.tasks.values().filter_map(Task::lease).collect()));
-            }
             Command::Collect(network, keep, answer) => {
                 let gone: Vec<AttachmentId> = self
                     .tasks

@@ -110,11 +110,6 @@ impl Task {
         Some(terms)
     }
 
-    pub(super) fn lease(&self) -> Option<Lease> {
-        let terms = self.client.terms().filter(|_| !self.lost)?;
-        Some(self.as_lease(terms))
-    }
-
     fn as_lease(&self, terms: &Terms) -> Lease {
         Lease {
             subject: self.subject.clone(),

@@ -47,8 +47,6 @@ pub struct CloudPool {
 pub enum AddressUse {
     /// The network's gateway.
     Gateway,
-    /// A device outside of any container: never allocated.
-    Auxiliary,
     /// A container.
     Container,
 }

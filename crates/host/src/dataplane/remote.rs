@@ -50,8 +50,6 @@ pub fn open(config: &Config, life: Life) -> Result<Foreign> {
         Life::Long => carrier,
     });
     let settings = Settings {
-        sockets: given.sockets.clone(),
-        descriptions: given.descriptions.clone(),
         timeout: given.timeout(),
         undo_log: config.store.state.join(LEDGER),
         sandboxes: given.sandboxes.clone(),

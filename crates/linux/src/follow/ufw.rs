@@ -339,9 +339,10 @@ mod tests {
     fn outcome(root: &tempfile::TempDir, source: &str, port: u16) -> Outcome {
         let judgement = read(root.path());
         assert_eq!(judgement.state, State::On);
-        let source = source.parse().unwrap();
+        let source: std::net::IpAddr = source.parse().unwrap();
         let input = "eth0".to_owned();
-        judgement.of(&Arrival { source, input, protocol: 6, port, destination: None })
+        let chains = if source.is_ipv4() { judgement.v4 } else { judgement.v6 };
+        chains.of(&Arrival { source, input, protocol: 6, port, destination: None })
     }
 
     #[test]

@@ -101,14 +101,6 @@ impl Batch {
         at.name(&mut request);
         self.count() - 1
     }
-
-    /// Deletes every link of `group` with one barrier for all; returns the message's index.
-    /// ENODEV if there is none. Group 0 is where every other link is: the kernel refuses it.
-    pub fn delete_group(&mut self, group: u32) -> usize {
-        let mut request = self.request(DELETE, 0, format!("deleting the links of group {group}"));
-        request.bytes(&info(0, 0, 0)).u32(ifla::GROUP, group);
-        self.count() - 1
-    }
 }
 
 /// The flags that are wanted, and those that are meant.

@@ -26,7 +26,7 @@ pub struct Veth<'a> {
     pub mtu: Option<Mtu>,
     /// The bridge that it becomes a port of.
     pub master: Option<u32>,
-    /// Its group, for [`Batch::delete_group`]; the peer's too, where that is in the same namespace.
+    /// Its group, by which its maker finds it; the peer's too, where that is in the same namespace.
     pub group: Option<u32>,
     /// Whether it is set up at once.
     pub up: bool,

@@ -118,8 +118,8 @@ fn everything() -> Transaction {
         Expression::Map { name: "m", key: R, into: R },
         Expression::DestinationNat { family: Family::Ipv4, address: R, port: R.behind(1) },
     ];
+    all.add_rule(TABLE, "base", RulePosition::Tail, &[Expression::Verdict(Verdict::Jump("other"))]);
     all.add_rule(TABLE, "base", RulePosition::Tail, &translate);
-    all.add_rule(TABLE, "base", RulePosition::Head, &[Expression::Verdict(Verdict::Jump("other"))]);
     let known = [
         Expression::Conntrack(Conntrack::State, R),
         Expression::Mask(R, number(2)),

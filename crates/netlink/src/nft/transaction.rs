@@ -16,8 +16,6 @@ const ATTEMPTS: usize = 8;
 /// Where in its chain a rule is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RulePosition {
-    /// Before all others.
-    Head,
     /// Before the rule of this handle.
     Before(u64),
     /// Behind all others.
@@ -140,7 +138,7 @@ impl Transaction {
         expressions: &[Expression<'_>],
     ) {
         let flags = match place {
-            RulePosition::Head | RulePosition::Before(_) => CREATE,
+            RulePosition::Before(_) => CREATE,
             RulePosition::Tail => CREATE | APPEND,
         };
         let about = format!("adding a rule to chain {chain} of {table}");

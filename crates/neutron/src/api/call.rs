@@ -229,16 +229,6 @@ impl<'a> Api<'a> {
         Ok(all.into_iter().map(|only| only.id).collect())
     }
 
-    /// The aliases of the API's extensions.
-    pub fn extensions(&self) -> Result<Vec<String>> {
-        #[derive(Deserialize)]
-        struct Extension {
-            alias: String,
-        }
-        let all: Vec<Extension> = self.list("extensions", "extensions", &[])?;
-        Ok(all.into_iter().map(|extension| extension.alias).collect())
-    }
-
     /// How many more ports the project may have; none where there is no limit or no such figure.
     pub fn port_room(&self, project: &str) -> Result<Option<u64>> {
         let path = format!("v2.0/quotas/{project}/details");

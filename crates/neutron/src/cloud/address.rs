@@ -31,15 +31,6 @@ impl Neutron {
         prefixed(address, &found.net)
     }
 
-    /// An address that is never allocated.
-    pub(super) fn auxiliary_address(&self, spec: &AddressSpec) -> Result<IpNet> {
-        let found = self.pool_state(&spec.pool)?;
-        let Some(address) = spec.address else {
-            return Err(Error::invalid("an address is to be kept back, and none is named"));
-        };
-        self.keep_back(spec, found.net, found.place.as_deref(), address)
-    }
-
     fn keep_back(
         &self,
         spec: &AddressSpec,

@@ -228,17 +228,18 @@ fn follows_pages_on_the_same_server_only() {
         assert!(call.header("host").unwrap().starts_with("127.0.0.1"));
         let links = match nth {
             0 | 1 => format!(
-                r#", "extensions_links": [{{"rel": "next", "href": "http://192.0.2.1/v2.0/x?marker={nth}"}}]"#
+                r#", "policies_links": [{{"rel": "next", "href": "http://192.0.2.1/v2.0/x?marker={nth}"}}]"#
             ),
             _ => String::new(),
         };
-        json(200, &[], &format!(r#"{{"extensions": [{{"alias": "e{nth}"}}]{links}}}"#))
+        json(200, &[], &format!(r#"{{"policies": [{{"id": "e{nth}"}}]{links}}}"#))
     });
     let (neutron, _directory) = with(&server);
-    assert_eq!(neutron.api().extensions().unwrap(), ["e0", "e1", "e2"]);
+    let ids = neutron.api().ids("policies", "policies", &[]).unwrap();
+    assert_eq!(ids.iter().map(ResourceId::as_str).collect::<Vec<_>>(), ["e0", "e1", "e2"]);
     assert_eq!(
         server.lines(),
-        ["GET /v2.0/extensions", "GET /v2.0/extensions?marker=0", "GET /v2.0/extensions?marker=1"]
+        ["GET /v2.0/policies", "GET /v2.0/policies?marker=0", "GET /v2.0/policies?marker=1"]
     );
 }
 

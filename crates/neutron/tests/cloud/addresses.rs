@@ -1,6 +1,6 @@
 //! RequestAddress and ReleaseAddress.
 
-use engine::port::{AddressSpec, AddressUse, Cloud, CloudNetwork};
+use engine::port::{Cloud, CloudNetwork};
 use model::Kind;
 
 use crate::bed::{Bed, id, mac, none, plan, subnet};
@@ -75,12 +75,8 @@ fn auxiliary_addresses_are_kept_back() {
     let bed = Bed::new();
     let pool = bed.pool("10.104.0.0/29");
     bed.gateway(&pool, None).unwrap();
-    for (address, purpose) in
-        [("10.104.0.2", AddressUse::Auxiliary), ("10.104.0.4", AddressUse::Container)]
-    {
-        let address = Some(address.parse().unwrap());
-        let spec = AddressSpec { pool: pool.clone(), address, mac: None, purpose };
-        assert_eq!(bed.cloud.request_address(&spec).unwrap().prefix_len(), 29);
+    for address in ["10.104.0.2", "10.104.0.4"] {
+        assert_eq!(bed.exactly(&pool, address, None).unwrap().prefix_len(), 29);
     }
     let id = id();
     let mut part = subnet("10.104.0.0/29", "10.104.0.1".parse().unwrap());

@@ -92,8 +92,6 @@ pub(in super::super) enum Undo {
     ReleasePool(DriverName, String, PoolAsked),
     /// Of CreateNetwork.
     DeleteNetwork(DriverName, String),
-    /// Of AllocateNetwork.
-    FreeNetwork(DriverName, String),
     /// A RequestAddress for any address of the pool, before its answer.
     UnknownAddress(DriverName, String),
     /// A RequestPool before its answer.
@@ -162,7 +160,6 @@ impl Undo {
             | Undo::ReleaseAddress(driver, ..)
             | Undo::ReleasePool(driver, ..)
             | Undo::DeleteNetwork(driver, _)
-            | Undo::FreeNetwork(driver, _)
             | Undo::UnknownAddress(driver, _)
             | Undo::UnknownPool(driver, _) => driver,
         }
@@ -178,7 +175,6 @@ impl Undo {
             | Undo::Leave(..)
             | Undo::DeleteEndpoint(..)
             | Undo::DeleteNetwork(..)
-            | Undo::FreeNetwork(..)
             | Undo::UnknownPool(..) => None,
         }
     }
@@ -234,7 +230,6 @@ impl Undo {
             }),
             Undo::ReleasePool(_, pool, _) => Call::ReleasePool(parsed("pool", pool)?),
             Undo::DeleteNetwork(_, id) => Call::DeleteNetwork(parsed("network id", id)?),
-            Undo::FreeNetwork(_, id) => Call::FreeNetwork(parsed("network id", id)?),
             Undo::UnknownAddress(..) | Undo::UnknownPool(..) => return Ok(None),
         }))
     }
@@ -254,7 +249,6 @@ impl Undo {
                 None => format!("pool {pool}"),
             },
             Undo::DeleteNetwork(_, id) => format!("network {id}"),
-            Undo::FreeNetwork(_, id) => format!("what it allocated for network {id}"),
             Undo::UnknownAddress(_, pool) => {
                 format!("an unknown address of pool {pool}")
             }
@@ -277,7 +271,6 @@ impl Undo {
             | Undo::UnknownAddress(..)
             | Undo::UnknownPool(..) => 3,
             Undo::DeleteNetwork(..) => 4,
-            Undo::FreeNetwork(..) => 5,
         }
     }
 }
@@ -293,7 +286,6 @@ impl fmt::Display for Undo {
             }
             Undo::ReleasePool(_, pool, _) => write!(f, "ReleasePool {pool}"),
             Undo::DeleteNetwork(_, id) => write!(f, "DeleteNetwork {id}"),
-            Undo::FreeNetwork(_, id) => write!(f, "FreeNetwork {id}"),
             Undo::UnknownAddress(_, pool) => {
                 write!(
                     f,

@@ -379,14 +379,3 @@ fn another_address_than_the_one_that_is_replayed_is_given_back() {
     rig.delete(&network);
     rig.is_clean();
 }
-
-#[test]
-fn a_network_of_a_cluster_is_allocated_and_freed() {
-    let rig = Rig::new();
-    let mut network = network("n1", vec![pool("10.1.0.0/24")]);
-    network.ipam = rig.remote.request(&network, &|| Ok(Vec::new())).unwrap();
-    assert_eq!(rig.remote.allocate(&network).unwrap()["vni"], "7");
-    rig.remote.free(&network).unwrap();
-    rig.remote.remove_pools(&network).unwrap();
-    rig.is_clean();
-}

@@ -123,8 +123,6 @@ impl Rig {
 
 pub(crate) fn open(plugin: &Arc<Plugin>, directory: &Path, boot: &str) -> Remote {
     let settings = Settings {
-        sockets: Vec::new(),
-        descriptions: Vec::new(),
         timeout: Duration::from_secs(20),
         undo_log: directory.join("ledger"),
         sandboxes: directory.join("netns"),
