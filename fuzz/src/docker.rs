@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
+use doubles::Memory;
 use engine::Engine;
 use libnetwork::{Call, EndpointRef, Method, Refusal, Request, Scope};
 use model::{Backend, Kind, Result, Space, SubnetId, Tenant, Timestamp};
 use serde_json::{Value, json};
-use store::Memory;
 
 use crate::nothing::Nothing;
 

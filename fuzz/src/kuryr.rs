@@ -8,6 +8,7 @@ use std::path::Path;
 use docker::driver::{self, Sandboxes, Within};
 use docker::kuryr::{Backstage, Kuryr, Settings};
 use docker::server::Plugin;
+use doubles::Memory;
 use engine::Engine;
 use engine::port::{
     AddressSpec, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolSpec, PortStatus, Records,
@@ -15,7 +16,6 @@ use engine::port::{
 use libnetwork::{AddressSpaces, Method, Refusal, Request, Scope};
 use model::{AliasId, Attachment, Backend, IpNet, Kind, Network, ResourceId, Result, Timestamp};
 use serde_json::Value;
-use store::Memory;
 
 use crate::nothing::Nothing;
 

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use cni::wire::Environment;
 use cni::{Context, Output, Plugin};
+use doubles::Memory;
 use engine::Engine;
 use engine::port::{Prefix, Store};
 use model::{Backend, Timestamp};
 use serde_json::Value;
-use store::Memory;
 
 use crate::nothing::Nothing;
 

@@ -1,10 +1,10 @@
 //! What Podman says of a network that is made: its options are anybody's words.
 
+use doubles::Memory;
 use engine::Engine;
 use model::{Backend, Timestamp};
 use podman::{Context, Verb};
 use serde_json::Value;
-use store::Memory;
 
 use crate::nothing::Nothing;
 

@@ -27,6 +27,7 @@ use ::host::facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
 use doubles::BookOnly;
+use doubles::Memory;
 use engine::port::{Described, Driver, Host, HostDataplane, Offer, Presence, Stray};
 use engine::{Engine, Request};
 use linux::RuleTable;
@@ -35,7 +36,6 @@ use model::{
     LinkKind, Network, Ownership, PortMap, PortUser, Process, Publish, Result, Sandbox, Timestamp,
     Vif,
 };
-use store::Memory;
 use tempfile::TempDir;
 
 use super::run;

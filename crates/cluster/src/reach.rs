@@ -255,11 +255,11 @@ pub(crate) fn is_host(address: IpAddr) -> bool {
 
 /// Why a host is not reached whose address is of another family than this one's.
 pub(crate) fn of_other_family((host, address): (&HostName, IpAddr), own: IpAddr) -> String {
-    let way = |address: IpAddr| if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    let family = |address: IpAddr| if address.is_ipv4() { "IPv4" } else { "IPv6" };
     format!(
         "host {host} has the address {address}, and hosts of this cluster reach each other by {}, not by {}",
-        way(own),
-        way(address)
+        family(own),
+        family(address)
     )
 }
 

@@ -116,8 +116,8 @@ impl JoinToken {
         let encoded = text.strip_prefix(BEGIN).filter(|rest| rest.len() <= LONGEST);
         let json = URL_SAFE_NO_PAD.decode(encoded.ok_or_else(invalid)?).map_err(|_| invalid())?;
         let token: Self = serde_json::from_slice(&json).map_err(|_| invalid())?;
-        let ways = token.door.as_ref().map_or(token.etcd.len(), |door| door.hosts.len());
-        match ways == 0 || ways > MOST_SERVERS || token.etcd.len() > MOST_SERVERS {
+        let servers = token.door.as_ref().map_or(token.etcd.len(), |door| door.hosts.len());
+        match servers == 0 || servers > MOST_SERVERS || token.etcd.len() > MOST_SERVERS {
             true => Err(invalid()),
             false => Ok(token),
         }

@@ -14,6 +14,7 @@ use cni::chain::plugin_chain;
 use cni::runtime::NetworkList;
 use cni::wire::{self, Failure};
 use cni::{Chain, Delegates};
+use doubles::Memory;
 use engine::port::{Driver, HostDataplane, Offer, Presence, Stray};
 use engine::{Engine, Joining, Request};
 use model::{
@@ -24,7 +25,6 @@ use netlink::Netns;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rig::ME;
-use store::Memory;
 
 /// The reference plugins of Debian 12, unpacked by `scripts/peers`.
 const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/peers/cni-1.1");

@@ -167,7 +167,7 @@ impl NameSource for Records<'_> {
     }
 
     fn door(&self) -> Arc<dyn Door> {
-        Arc::new(inside::Way(Arc::clone(&self.daemon.fd_store)))
+        Arc::new(inside::SandboxDoor(Arc::clone(&self.daemon.fd_store)))
     }
 
     fn take(&mut self, name: &str) -> Option<OwnedFd> {

@@ -16,7 +16,6 @@ use host::host_context::HostContext;
 use host::time;
 use model::{Error, Result};
 use neutron::Neutron;
-use neutron::api::Verb;
 use neutron::notifier::{Notifier, Woken};
 use neutron::reconcile::{Breadth, Fate, GRACE, Orphan, Removed, Sweep};
 use neutron::stock::{Filler, Round};
@@ -57,7 +56,7 @@ pub(super) fn keep(daemon: &Daemon) {
     neutron.watched_by({
         let journal = Arc::clone(&daemon.journal);
         move |call| {
-            journal.metrics.neutron(verb(call.verb), call.collection, &result(call), call.took)
+            journal.metrics.neutron(call.verb.as_str(), call.collection, &result(call), call.took)
         }
     });
     let notifier = match neutron.notifier() {
@@ -274,15 +273,6 @@ impl Keeper<'_> {
             (None, false) => {}
         }
         self.is_troubled = trouble.is_some();
-    }
-}
-
-fn verb(verb: Verb) -> &'static str {
-    match verb {
-        Verb::Get => "GET",
-        Verb::Post => "POST",
-        Verb::Put => "PUT",
-        Verb::Delete => "DELETE",
     }
 }
 

@@ -3,8 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "only tests call this")]
 
+mod memory;
 mod ports;
 mod records;
 
+pub use memory::Memory;
 pub use ports::{BookOnly, OneProcess};
 pub use records::{address, alias, attachment_id, bridge, network, pool, request};

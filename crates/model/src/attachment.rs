@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     AliasId, Attached, AttachmentId, ContainerId, Dns, Family, Fence, Gateway, GatewayRole,
     Handoff, HostName, IfName, InterfaceAddress, Ipam, Labels, Layer, Lease, Link, LinkKind,
-    LinkLocal, NetworkName, OwnerName, Process, Publish, Quota, Route, Runtime, Sysctl, Timestamp,
-    Tuning, Via, Wiring,
+    LinkLocal, NetworkName, OwnerName, PortMap, Process, Publish, Quota, Route, Runtime, Sysctl,
+    Timestamp, Tuning, Via, Wiring,
 };
 
 /// A network namespace.
@@ -114,6 +114,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// The ports of the host that lead to it.
+    pub fn published(&self) -> &[PortMap] {
+        self.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
+    }
+
     /// Whether a third-party Docker plugin maps the published ports: it does where it named a
     /// default route, as in libnetwork.
     pub fn is_published_by_plugin(&self) -> bool {

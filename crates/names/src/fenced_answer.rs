@@ -3,8 +3,6 @@
 use std::net::IpAddr;
 use std::sync::{PoisonError, RwLock};
 
-use domain::base::Message;
-use domain::base::iana::Rcode;
 use model::Result;
 
 use crate::fence::{Judged, Judgement, Verdict, judge};
@@ -63,7 +61,7 @@ pub(crate) fn judged(
     let verdict = {
         let table = table.read().unwrap_or_else(PoisonError::into_inner);
         if table.fence_of_asker(asker).is_some() && table.holder_of(asker) != holder {
-            return Ready::Now(failed(query));
+            return Ready::Now(write::server_failure(query));
         }
         let is_near = |address| gate.is_near(address) || table.is_in_a_subnet(address);
         judge(&table, asker, (query, &answer), by, &is_near)
@@ -103,11 +101,6 @@ impl Unopened {
 
     /// What it is answered where nothing is opened.
     pub(crate) fn failed(&self) -> Vec<u8> {
-        failed(&self.query)
+        write::server_failure(&self.query)
     }
-}
-
-fn failed(query: &[u8]) -> Vec<u8> {
-    let query = Message::from_octets(query).ok();
-    query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
 }

@@ -5,9 +5,6 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use domain::base::Message;
-use domain::base::iana::Rcode;
-
 use crate::exchange::{Key, is_answer, is_unable, restored};
 use crate::holder::{Client, Holder, who_has_most};
 use crate::outside_query;
@@ -115,7 +112,7 @@ impl Waiting {
         let has_failed = message.is_none();
         let message = match message {
             Some(message) => restored(message.to_vec(), &query),
-            None => failed(&query),
+            None => write::server_failure(&query),
         };
         Done { from, query, message, has_failed }
     }
@@ -184,12 +181,6 @@ impl Pending {
         }
         Err(ErrorKind::InvalidData.into())
     }
-}
-
-/// That no server answered.
-fn failed(query: &[u8]) -> Vec<u8> {
-    let query = Message::from_octets(query).ok();
-    query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
 }
 
 impl All {

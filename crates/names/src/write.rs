@@ -138,6 +138,12 @@ pub(crate) fn failure(query: &Message<&[u8]>, rcode: Rcode) -> Option<Vec<u8>> {
     finished(query, rcode, PLAIN, |_| Ok(()))
 }
 
+/// That no server answered.
+pub(crate) fn server_failure(query: &[u8]) -> Vec<u8> {
+    let query = Message::from_octets(query).ok();
+    query.and_then(|query| failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
+}
+
 /// What a message that cannot be understood gets: its header again, and nothing else.
 pub(crate) fn header_only(query: &Message<&[u8]>, rcode: Rcode) -> Vec<u8> {
     let mut builder = MessageBuilder::new_vec();

@@ -39,6 +39,18 @@ pub enum Verb {
     Delete,
 }
 
+impl Verb {
+    /// The method of HTTP.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Get => "GET",
+            Verb::Post => "POST",
+            Verb::Put => "PUT",
+            Verb::Delete => "DELETE",
+        }
+    }
+}
+
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request<'a> {

@@ -183,7 +183,7 @@ impl Failure {
 pub(crate) fn doing(exchange: &Exchange<'_>) -> String {
     let after = &exchange.url[url::origin(exchange.url).len()..];
     let path = after.split('?').next().unwrap_or(after);
-    format!("{} {}", method(exchange.verb), path.trim_start_matches('/'))
+    format!("{} {}", exchange.verb.as_str(), path.trim_start_matches('/'))
 }
 
 /// The error that this answer is.
@@ -199,15 +199,6 @@ fn may_repeat(exchange: &Exchange<'_>, answer: &Answer) -> bool {
         429 => true,
         502..=504 => exchange.is_repeatable,
         _ => false,
-    }
-}
-
-fn method(verb: Verb) -> &'static str {
-    match verb {
-        Verb::Get => "GET",
-        Verb::Post => "POST",
-        Verb::Put => "PUT",
-        Verb::Delete => "DELETE",
     }
 }
 
@@ -231,7 +222,7 @@ fn send(
     body: &mut Watched<'_>,
     limit: Duration,
 ) -> Result<Response<Body>, ureq::Error> {
-    let mut request = Request::builder().method(method(exchange.verb)).uri(exchange.url);
+    let mut request = Request::builder().method(exchange.verb.as_str()).uri(exchange.url);
     for (name, value) in exchange.headers {
         request = request.header(*name, *value);
     }

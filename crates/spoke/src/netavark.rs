@@ -1,7 +1,6 @@
 //! Called by Podman or netavark as a network plugin: one document, one answer, exit.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use config::Config;
@@ -14,6 +13,7 @@ use host::time;
 use model::Result;
 use podman::{Context, DRIVER, ManyHosts, Output, Verb};
 
+use crate::plugin::input;
 use crate::rootless;
 
 /// The command, if a program of this name and with these arguments is called as a plugin.
@@ -68,15 +68,6 @@ fn answer(verb: &Verb) -> Result<Output> {
 fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
     let wanted = SharedNetworkSpec::of(&many.name, &many.subnets, &many.spec)?;
     hosts::declare(runtime, SharedNetworkSpec { ipv6: many.ipv6, ..wanted })
-}
-
-/// A person who tries it by hand has no standard input.
-fn input() -> Box<dyn Read> {
-    let stdin = std::io::stdin();
-    match stdin.is_terminal() {
-        true => Box::new(std::io::empty()),
-        false => Box::new(stdin),
-    }
 }
 
 #[cfg(test)]

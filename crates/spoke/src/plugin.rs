@@ -169,7 +169,7 @@ fn is_linked(name: &NetworkName) -> Result<bool> {
 }
 
 /// A person who tries a plugin by hand has no standard input.
-fn input() -> Box<dyn Read> {
+pub(crate) fn input() -> Box<dyn Read> {
     let stdin = std::io::stdin();
     match stdin.is_terminal() {
         true => Box::new(std::io::empty()),

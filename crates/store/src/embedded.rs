@@ -41,7 +41,6 @@ use self::path::Scan;
 use self::transaction::Locks;
 use self::write_cache::WriteCache;
 use crate::boot::is_boot_id;
-use crate::memory::expect_holds;
 
 pub use self::watch::{Changed, Watch};
 
@@ -312,7 +311,7 @@ impl Store for Embedded {
                 Some(found) => found,
                 None => held.revision(key)?,
             };
-            if !expect_holds(*expect, found) {
+            if !expect.holds(found) {
                 return Ok(Outcome::Lost(key.clone()));
             }
         }

@@ -5,10 +5,11 @@
 mod common;
 
 use common::*;
+use doubles::Memory;
 use engine::port::{Expect, Key, Outcome, Prefix, Store, Txn};
 use model::Space;
 use proptest::prelude::*;
-use store::{Embedded, Memory};
+use store::Embedded;
 
 /// A store that can live through a reboot.
 trait Subject {

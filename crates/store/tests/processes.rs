@@ -190,12 +190,12 @@ fn contents(store: &dyn Store) -> Contents {
 /// Kills the task before each of its system calls in turn, and looks at what is left.
 fn killed_anywhere(task: &str, txn: impl Fn() -> Txn) {
     let old = {
-        let memory = store::Memory::new();
+        let memory = doubles::Memory::new();
         done(&memory, before());
         contents(&memory)
     };
     let new = {
-        let memory = store::Memory::new();
+        let memory = doubles::Memory::new();
         done(&memory, before());
         done(&memory, txn());
         contents(&memory)
@@ -285,7 +285,7 @@ fn killed_in_a_single_durable_change() {
 /// The note of a dead process is there; the process that finishes its work is killed too, anywhere.
 #[test]
 fn killed_while_finishing_for_another() {
-    let memory = store::Memory::new();
+    let memory = doubles::Memory::new();
     let _ = (done(&memory, before()), done(&memory, mixed()));
     let (new, mut unfinished) = (contents(&memory), 0);
     let inject = |call: &str, nth| format!("inject={call}:signal=SIGKILL:when={nth}");

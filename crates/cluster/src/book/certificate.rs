@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
+use super::publish::removed;
 use crate::layout;
 use crate::port::{Cluster, Expect, Outcome, Txn, Write};
 use crate::record::{Key, Record, ServerRecord, TokenId};
@@ -221,8 +222,4 @@ fn write(
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(removed(host)),
     }
-}
-
-fn removed(host: &HostName) -> Error {
-    Error::not_found(format!("host {host} was removed from the cluster"))
 }

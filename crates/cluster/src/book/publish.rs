@@ -91,6 +91,7 @@ fn commit(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result
     }
 }
 
-fn removed(host: &HostName) -> Error {
+/// That a host is none of the cluster any more.
+pub(super) fn removed(host: &HostName) -> Error {
     Error::not_found(format!("host {host} was removed from the cluster"))
 }

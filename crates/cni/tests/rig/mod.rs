@@ -8,6 +8,7 @@ use std::path::Path;
 
 use cni::wire::Environment;
 use cni::{Context, Delegates, NamespaceKind, Namespaces, Output, Plugin};
+use doubles::Memory;
 use doubles::OneProcess;
 use engine::Engine;
 use engine::port::{Driver, Offer, Presence};
@@ -16,7 +17,6 @@ use model::{
     InterfaceNamespace, IpNet, LinkKind, Mac, Network, Result, Timestamp,
 };
 use serde_json::{Value, json};
-use store::Memory;
 
 /// Writes down every verb with its arguments.
 #[derive(Default)]

@@ -54,9 +54,9 @@ impl Led {
 }
 
 /// Opens sockets in sandboxes, and leads to them what Docker's servers there are asked.
-pub(super) struct Way(pub(super) Arc<FdStore>);
+pub(super) struct SandboxDoor(pub(super) Arc<FdStore>);
 
-impl Door for Way {
+impl Door for SandboxDoor {
     fn enter(&self, sandbox: &Sandbox) -> Result<Option<Opened>> {
         enter(&self.0, sandbox)
     }

@@ -207,7 +207,7 @@ fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joine
             IpAddr::V4(_) => None,
             IpAddr::V6(v6) => Some(v6),
         }),
-        routes: if ours { Vec::new() } else { ways(alias, network, joined) },
+        routes: if ours { Vec::new() } else { answered_routes(alias, network, joined) },
         no_gateway_service: match reported_by_plugin(network, joined) {
             Some(attached) => attached.keeps_in,
             None => routed && v4.is_none() && v6.is_none() && !network.wiring.is_internal(),
@@ -226,17 +226,17 @@ fn reported_by_plugin<'a>(network: &Network, joined: &'a Attachment) -> Option<&
 /// The routes of the answer. Where Docker's own bridge is the default gateway, which has no IPv6,
 /// they include the default route for IPv6. It is two halves because engines refuse a default route
 /// among the others, and with a gateway some would not connect the sandbox to their bridge.
-fn ways(alias: &Alias, network: &Network, joined: &Attachment) -> Vec<StaticRoute> {
-    let mut ways = match reported_by_plugin(network, joined) {
+fn answered_routes(alias: &Alias, network: &Network, joined: &Attachment) -> Vec<StaticRoute> {
+    let mut answered = match reported_by_plugin(network, joined) {
         Some(attached) => routes(joined, &attached.routes),
         None => routes(joined, &joined.routes),
     };
     if alias.publisher == Publisher::Runtime
         && let Some(router @ IpAddr::V6(_)) = gateway(network, joined, Family::V6)
     {
-        ways.extend(HALVES.map(|half| StaticRoute::Via(half, router)));
+        answered.extend(HALVES.map(|half| StaticRoute::Via(half, router)));
     }
-    ways
+    answered
 }
 
 /// `::/1` and `8000::/1`.
@@ -259,8 +259,8 @@ fn gateway(network: &Network, joined: &Attachment, family: Family) -> Option<IpA
     let usual = first.and_then(|held| held.gateway);
     if network.wiring.chooses_addresses() || network.ipam.asks_over_link() {
         let mut routes = joined.routes.iter().filter(|_| joined.handoff == Handoff::Caller);
-        let way_out = routes.find(|route| route.dst == family.everything());
-        return way_out.and_then(|route| route.via.or(usual));
+        let default = routes.find(|route| route.dst == family.everything());
+        return default.and_then(|route| route.via.or(usual));
     }
     let is_way_out = match bridge_of(network).map(|bridge| bridge.gateway) {
         Some(Gateway::Default | Gateway::None) | None => !network.wiring.is_internal(),

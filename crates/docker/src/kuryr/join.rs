@@ -38,8 +38,8 @@ pub(super) fn join<B: Backstage>(stage: &Stage<'_, B>, call: &libnetwork::Join) 
 fn gateway(joined: &Attachment, family: Family) -> Option<IpAddr> {
     let first = joined.addresses.iter().find(|held| Family::of(&held.address) == family);
     let usual = first.and_then(|held| held.gateway);
-    let way_out = joined.routes.iter().find(|route| route.dst == family.everything());
-    match (way_out, joined.handoff) {
+    let default = joined.routes.iter().find(|route| route.dst == family.everything());
+    match (default, joined.handoff) {
         (Some(_), Handoff::Finish) => None,
         (Some(route), Handoff::Caller) => route.via.or(usual),
         (None, _) => usual,

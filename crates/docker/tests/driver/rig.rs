@@ -9,12 +9,12 @@ use std::time::Duration;
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
 use doubles::BookOnly;
+use doubles::Memory;
 use engine::Engine;
 use engine::port::{Driver, Host, Occupied, Presence};
 use libnetwork::{Answer, Method, Request, Scope};
 use model::*;
 use serde_json::Value;
-use store::Memory;
 
 /// What the kernel would have.
 #[derive(Default)]

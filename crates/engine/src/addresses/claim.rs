@@ -13,10 +13,6 @@ pub(crate) fn key_of(map: &PortMap) -> Key {
     Key::Port(map.protocol, map.host_port)
 }
 
-fn ports(attachment: &Attachment) -> &[PortMap] {
-    attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
-}
-
 /// The claims of some ports, as they were read.
 pub(crate) type Claims = BTreeMap<Key, Option<Read<Vec<Claim>>>>;
 
@@ -24,7 +20,7 @@ impl Addresses<'_> {
     /// Adds the claims for every port that the attachment publishes.
     pub(crate) fn claim_ports(&self, attachment: &Attachment, mut txn: Txn) -> Result<Txn> {
         let mut wanted: BTreeMap<Key, Vec<&PortMap>> = BTreeMap::new();
-        for map in ports(attachment) {
+        for map in attachment.published() {
             wanted.entry(key_of(map)).or_default().push(map);
         }
         for (key, maps) in wanted {
@@ -49,7 +45,7 @@ impl Addresses<'_> {
 
     /// Drops every claim of the attachment.
     pub(crate) fn disclaim_ports(&self, attachment: &Attachment, mut txn: Txn) -> Result<Txn> {
-        let mut keys: Vec<Key> = ports(attachment).iter().map(key_of).collect();
+        let mut keys: Vec<Key> = attachment.published().iter().map(key_of).collect();
         keys.sort();
         keys.dedup();
         for key in keys {
@@ -128,7 +124,7 @@ impl Addresses<'_> {
         &self,
         attachment: &'a Attachment,
     ) -> Result<Option<(&'a PortMap, AttachmentId)>> {
-        for map in ports(attachment) {
+        for map in attachment.published() {
             let read = self.records.claims_of(&key_of(map))?;
             let clash = |claim: &Claim| claim.clashes(map.host) && !is_own(claim, attachment);
             if let Some(claim) = others(read.as_ref(), &attachment.id).into_iter().find(clash) {

@@ -94,7 +94,7 @@ impl Attachments<'_> {
     /// The ports that the attachment serves now.
     pub fn published(&self, id: &AttachmentId) -> Result<Vec<PortMap>> {
         let read = self.records.record_of(id, Layer::Publish)?;
-        Ok(read.map(|read| ports_of(&read.value).to_vec()).unwrap_or_default())
+        Ok(read.map(|read| read.value.published().to_vec()).unwrap_or_default())
     }
 
     /// Ends the publishing of the attachment's ports, but for those that were added while it ran
@@ -214,7 +214,7 @@ impl Attachments<'_> {
             .require(key.clone(), unchanged(plan.old.as_ref()))
             .require(link, Expect::At(plan.revision));
         let claims = plan.claims_for_maps();
-        let txn = self.addresses.hold_ports(&record, ports_of(&record), &claims, txn);
+        let txn = self.addresses.hold_ports(&record, record.published(), &claims, txn);
         match self.store.commit(&txn.put(key, Record::Attachment(record.clone())))? {
             Outcome::Done(revision) => Ok(Some(Read { value: record, revision })),
             Outcome::Lost(_) => Ok(None),
@@ -257,7 +257,7 @@ impl Attachments<'_> {
 
     /// The same of an attachment that has the ports `gone` and others that stay in `rest`.
     fn withdraw_from(&self, rest: &Attachment, gone: Vec<PortMap>) -> Result<()> {
-        match (gone.is_empty(), ports_of(rest).is_empty()) {
+        match (gone.is_empty(), rest.published().is_empty()) {
             (true, _) => Ok(()),
             (false, true) => self.driver.detach(&with_ports(rest, gone)),
             (false, false) => self.driver.withdraw_ports(rest, &gone),
@@ -269,7 +269,7 @@ impl Attachments<'_> {
         let Some(mut read) = self.records.record_of(loser, Layer::Publish)? else { return Ok(()) };
         let is_lost = |map: &PortMap| lost.contains(&(key_of(map), map.host));
         let (gone, rest): (Vec<PortMap>, Vec<PortMap>) =
-            ports_of(&read.value).iter().cloned().partition(is_lost);
+            read.value.published().iter().cloned().partition(is_lost);
         let shrunk = with_ports(&read.value, rest);
         self.withdraw_from(&shrunk, gone)?;
         self.conclude(&mut read, shrunk)
@@ -277,14 +277,14 @@ impl Attachments<'_> {
 
     /// Writes what is published now, and claims for nothing else. A record of nothing goes.
     fn conclude(&self, read: &mut Read<Box<Attachment>>, now: Attachment) -> Result<()> {
-        let before = ports_of(&read.value).to_vec();
+        let before = read.value.published().to_vec();
         for _ in 0..RACES {
-            let claims = self.addresses.claims_on(before.iter().chain(ports_of(&now)))?;
+            let claims = self.addresses.claims_on(before.iter().chain(now.published()))?;
             let key = Key::Attachment(now.id.clone(), now.layer);
             let txn = Txn::new().require(key.clone(), unchanged(Some(&*read)));
-            let txn = match before.iter().eq(ports_of(&now)) {
+            let txn = match before.iter().eq(now.published()) {
                 true => txn,
-                false => self.addresses.hold_ports(&now, ports_of(&now), &claims, txn),
+                false => self.addresses.hold_ports(&now, now.published(), &claims, txn),
             };
             let value = Box::new(now.clone());
             let is_over = now.wiring.publish.as_ref().is_none_or(Publish::is_empty);
@@ -323,10 +323,6 @@ enum Tried {
     Held(PortMap, AttachmentId),
     /// By the dataplane, with the numbers that were chosen.
     Refused(Error, Vec<(Protocol, NonZeroU16)>),
-}
-
-fn ports_of(attachment: &Attachment) -> &[PortMap] {
-    attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
 }
 
 fn with_ports(attachment: &Attachment, ports: Vec<PortMap>) -> Attachment {

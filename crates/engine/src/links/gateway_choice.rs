@@ -21,7 +21,7 @@ pub(crate) struct Candidate {
     /// Whether its driver wants no other default route because of it.
     pub(crate) keeps_in: bool,
     /// Of which families it has a default route.
-    pub(crate) ways: Vec<Family>,
+    pub(crate) default_families: Vec<Family>,
     /// The families for which it is the default gateway now, as far as its record knows.
     pub(crate) gateway_families: Vec<Family>,
 }
@@ -32,30 +32,31 @@ impl Candidate {
         let Phase::Attached(attached) = &attachment.phase else { return None };
         let GatewayRole { priority, families, .. } = attachment.gateway_role.as_ref()?;
         let defaults = attached.routes.iter().filter(|route| route.is_default());
-        let mut ways: Vec<Family> = defaults.map(|route| Family::of(&route.dst)).collect();
-        ways.sort_unstable();
-        ways.dedup();
+        let mut default_families: Vec<Family> =
+            defaults.map(|route| Family::of(&route.dst)).collect();
+        default_families.sort_unstable();
+        default_families.dedup();
         Some(Self {
             id: attachment.id.clone(),
             priority: *priority,
             is_gateway_endpoint: attachment.id.network.as_str() == GATEWAY_NETWORK,
             is_internal: attachment.wiring.is_internal(),
             keeps_in: attached.keeps_in,
-            ways,
+            default_families,
             gateway_families: families.clone(),
         })
     }
 
     /// Smaller: rather this one.
     fn rank(&self) -> impl Ord + use<'_> {
-        let ways = match self.ways.as_slice() {
+        let default_families = match self.default_families.as_slice() {
             [_, _, ..] => 0,
             [Family::V6] => 1,
             [Family::V4] => 2,
             [] => 3,
         };
         let name = (self.id.network.as_str(), self.id.ifname.as_str());
-        (Reverse(self.priority), self.is_gateway_endpoint, self.is_internal, ways, name)
+        (Reverse(self.priority), self.is_gateway_endpoint, self.is_internal, default_families, name)
     }
 }
 
@@ -63,7 +64,8 @@ impl Candidate {
 /// has a default route.
 pub(crate) fn choose(candidates: &[Candidate]) -> Vec<Vec<Family>> {
     let first = |family: Family| {
-        let able = candidates.iter().enumerate().filter(|(_, it)| it.ways.contains(&family));
+        let able =
+            candidates.iter().enumerate().filter(|(_, it)| it.default_families.contains(&family));
         able.min_by_key(|(_, it)| it.rank()).map(|(place, _)| place)
     };
     let gateways = [Family::V4, Family::V6].map(|family| (family, first(family)));
@@ -80,7 +82,7 @@ pub(crate) fn choose(candidates: &[Candidate]) -> Vec<Vec<Family>> {
 pub(crate) fn needs_gateway_endpoint(candidates: &[Candidate]) -> bool {
     let counts = |it: &&Candidate| !it.is_gateway_endpoint && !it.is_internal && !it.keeps_in;
     let mut counting = candidates.iter().filter(counts).peekable();
-    counting.peek().is_some() && counting.all(|it| it.ways.is_empty())
+    counting.peek().is_some() && counting.all(|it| it.default_families.is_empty())
 }
 
 #[cfg(test)]
@@ -89,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    fn candidate(network: &str, priority: i32, ways: &[Family]) -> Candidate {
+    fn candidate(network: &str, priority: i32, default_families: &[Family]) -> Candidate {
         Candidate {
             id: AttachmentId {
                 network: network.parse().unwrap(),
@@ -100,7 +102,7 @@ mod tests {
             is_gateway_endpoint: network == GATEWAY_NETWORK,
             is_internal: network.starts_with("internal"),
             keeps_in: false,
-            ways: ways.to_vec(),
+            default_families: default_families.to_vec(),
             gateway_families: Vec::new(),
         }
     }
@@ -175,9 +177,11 @@ mod tests {
             "[a-c]{1,2}",
             "internal[a-b]".prop_map(|name| name),
         ];
-        let ways =
+        let default_families =
             prop_oneof![Just(vec![]), Just(V4.to_vec()), Just(V6.to_vec()), Just(BOTH.to_vec())];
-        (name, -1i32..=1, ways).prop_map(|(name, priority, ways)| candidate(&name, priority, &ways))
+        (name, -1i32..=1, default_families).prop_map(|(name, priority, default_families)| {
+            candidate(&name, priority, &default_families)
+        })
     }
 
     /// One comparison after the other, as libnetwork's endpoints say which of two is less.
@@ -191,7 +195,7 @@ mod tests {
         if a.is_internal != b.is_internal {
             return b.is_internal;
         }
-        let has = |it: &Candidate, family| it.ways.contains(&family);
+        let has = |it: &Candidate, family| it.default_families.contains(&family);
         let both = |it: &Candidate| has(it, Family::V4) && has(it, Family::V6);
         if both(a) != both(b) {
             return both(a);
@@ -222,7 +226,7 @@ mod tests {
                 }
             }
             let expected = BOTH.iter().map(|family| {
-                let mut able = sorted.iter().filter(|it| it.ways.contains(family));
+                let mut able = sorted.iter().filter(|it| it.default_families.contains(family));
                 able.next().map(|it| it.id.network.as_str())
             });
             let expected: Vec<Option<&str>> = expected.collect();

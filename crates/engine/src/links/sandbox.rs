@@ -179,6 +179,6 @@ impl Links<'_> {
 pub(crate) fn set_gateway_where_it_can(complete: &mut Attachment) {
     let Some(candidate) = Candidate::of(complete) else { return };
     if let Some(gateway_role) = &mut complete.gateway_role {
-        gateway_role.families.retain(|family| candidate.ways.contains(family));
+        gateway_role.families.retain(|family| candidate.default_families.contains(family));
     }
 }

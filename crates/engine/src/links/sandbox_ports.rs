@@ -14,16 +14,11 @@ use crate::Links;
 use crate::contention::RACES;
 use crate::port::Txn;
 
-/// The ports that an attachment's record has.
-pub(crate) fn published(attachment: &Attachment) -> &[PortMap] {
-    attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
-}
-
 /// The ports that an attachment was named with.
 pub(crate) fn named(attachment: &Attachment) -> &[PortMap] {
     match &attachment.spec {
         Some(spec) => spec.publish.as_ref().map_or(&[], |publish| &publish.ports),
-        None => published(attachment),
+        None => attachment.published(),
     }
 }
 
@@ -41,7 +36,7 @@ pub(crate) fn all(had: &[PortMap], members: &[Attachment]) -> Vec<PortMap> {
 /// The ports of its sandbox that an attachment's record gets: all of them, where a port can lead to
 /// it.
 pub(crate) fn share<'a>(attachment: &'a Attachment, ports: &'a [PortMap]) -> &'a [PortMap] {
-    if is_carrier(attachment) { ports } else { published(attachment) }
+    if is_carrier(attachment) { ports } else { attachment.published() }
 }
 
 /// Others are reached past the host's packet filter, or not from outside.
@@ -79,7 +74,7 @@ impl Links<'_> {
     pub(crate) fn bring_ports(&self, attachment: Attachment) -> Result<Attachment> {
         let (had, added) = self.ports_of(attachment.sandbox_name())?;
         let ports = all(&had, std::slice::from_ref(&attachment));
-        if share(&attachment, &ports) == published(&attachment) {
+        if share(&attachment, &ports) == attachment.published() {
             return Ok(attachment);
         }
         Ok(*with(Box::new(attachment), (&ports, &added), self.host.backend()))
@@ -96,12 +91,12 @@ impl Links<'_> {
                 return Ok(member.clone());
             };
             let share = share(&read.value, ports);
-            if published(&read.value) == share {
+            if read.value.published() == share {
                 return Ok(*read.value);
             }
             let (_, added) = self.ports_of(read.value.sandbox_name())?;
             let now = with(read.value.clone(), (share, &added), self.host.backend());
-            let claims = self.addresses.claims_on(published(&read.value).iter().chain(share))?;
+            let claims = self.addresses.claims_on(read.value.published().iter().chain(share))?;
             let txn = self.addresses.hold_ports(&now, share, &claims, Txn::new());
             if self.records.try_replace(&mut read, now, txn)?.is_none() {
                 return Ok(*read.value);

@@ -159,6 +159,16 @@ pub enum Expect {
     At(Revision),
 }
 
+impl Expect {
+    /// Whether a key whose record has revision `found` is as expected.
+    pub fn holds(self, found: Option<Revision>) -> bool {
+        match self {
+            Expect::Absent => found.is_none(),
+            Expect::At(revision) => found == Some(revision),
+        }
+    }
+}
+
 /// Changes that happen all or not at all, also when the process is killed in between.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Txn {

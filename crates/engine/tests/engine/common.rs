@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use doubles::Memory;
 use engine::port::{Described, Driver, Granted, Host, Ipam as IpamPort, Offer, Presence};
 use engine::{Engine, Members, Request};
 use model::*;
-use store::Memory;
 
 pub(crate) use doubles::{network, pool, request};
 

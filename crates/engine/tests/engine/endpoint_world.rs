@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use doubles::Memory;
 use engine::port::{
     AttachmentLock, Damaged, Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence,
     Still, Store, Stray, Txn, Versioned,
 };
 use engine::{Engine, Joining, Request};
 use model::*;
-use store::Memory;
 
 pub(crate) use super::common::endpoint;
 use super::common::{Directory, network, pool};

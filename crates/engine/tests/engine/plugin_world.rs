@@ -10,13 +10,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use doubles::Memory;
 use engine::port::{
     Driver, Granted, Host, HostDataplane, Ipam as IpamPort, Key, Near, Note, Occupied, Offer,
     Outcome, Prefix, Presence, Store, Stray, Txn, Versioned,
 };
 use engine::{Engine, GATEWAY_NETWORK, Members};
 use model::*;
-use store::Memory;
 
 /// What goes wrong, after how many points at which it can.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

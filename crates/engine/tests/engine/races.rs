@@ -1,10 +1,10 @@
 //! What happens when several processes work on one attachment, and when one of them dies.
 
 use super::common::{World, book, ip, network, pool, request};
+use doubles::Memory;
 use engine::port::{Host, Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use engine::{Engine, Garbage, Mode, Request};
 use model::*;
-use store::Memory;
 
 const DEAD: Process = Process { pid: 7, start: 1 };
 

@@ -1,9 +1,9 @@
 //! Subnets that are handed out by themselves: which, to whom, and when not.
 
+use doubles::Memory;
 use engine::port::{Key, Occupied, Outcome, Prefix, Record, Store, Txn};
 use engine::{Purpose, SubnetRequest, SubnetSpec};
 use model::*;
-use store::Memory;
 
 use super::common::{book, network, pool, request};
 use super::subnet_rig::{Rig, exactly, for_network, wanting};

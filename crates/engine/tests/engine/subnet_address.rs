@@ -1,8 +1,8 @@
 //! Addresses that are requested by themselves: which, in which order, and when not.
 
+use doubles::Memory;
 use engine::{Purpose, SubnetRequest};
 use model::*;
-use store::Memory;
 
 use super::common::{network, pool, request};
 use super::subnet_rig::{Rig, exactly, for_network};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
+use doubles::Memory;
 use engine::{Purpose, SubnetSpec};
 use model::*;
 use proptest::prelude::*;
-use store::Memory;
 
 use super::subnet_rig::{Rig, container, exactly, wanting};
 

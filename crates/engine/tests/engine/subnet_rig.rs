@@ -5,10 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use doubles::Memory;
 use engine::port::{Host, Key, Occupied, Outcome, Prefix, Store, Txn, Versioned};
 use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetSpec};
 use model::*;
-use store::Memory;
 
 use super::common::{Dataplane, Directory};
 

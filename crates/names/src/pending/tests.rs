@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
-use domain::base::iana::Rtype;
-use domain::base::{MessageBuilder, Name};
+use domain::base::iana::{Rcode, Rtype};
+use domain::base::{Message, MessageBuilder, Name};
 use netlink::Netns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

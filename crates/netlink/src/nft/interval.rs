@@ -36,14 +36,14 @@ impl Interval {
     /// Whether `next`, which does not begin earlier, leaves no gap.
     fn touches(&self, next: &Self) -> bool {
         let same_family = self.first.is_ipv4() == next.first.is_ipv4();
-        same_family && after(self.last).is_none_or(|after| next.first <= after)
+        same_family && model::next_address(self.last).is_none_or(|after| next.first <= after)
     }
 
     /// Writes the list that holds only this one: its first address, and the end that is behind it.
     pub(super) fn write(&self, request: &mut Request<'_>) {
         request.nest(abi::ELEMENTS_LIST, |list| {
             bound(list, self.first, false);
-            if let Some(end) = after(self.last) {
+            if let Some(end) = model::next_address(self.last) {
                 bound(list, end, true);
             }
         });
@@ -59,20 +59,6 @@ fn bound(list: &mut Request<'_>, address: IpAddr, is_end: bool) {
             element.be32(abi::ELEMENT_FLAGS, abi::ELEMENT_IS_END);
         }
     });
-}
-
-fn after(address: IpAddr) -> Option<IpAddr> {
-    match address {
-        IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|bits| IpAddr::V4(bits.into())),
-        IpAddr::V6(v6) => u128::from(v6).checked_add(1).map(|bits| IpAddr::V6(bits.into())),
-    }
-}
-
-fn before(address: IpAddr) -> Option<IpAddr> {
-    match address {
-        IpAddr::V4(v4) => u32::from(v4).checked_sub(1).map(|bits| IpAddr::V4(bits.into())),
-        IpAddr::V6(v6) => u128::from(v6).checked_sub(1).map(|bits| IpAddr::V6(bits.into())),
-    }
 }
 
 /// The intervals of a set, in ascending order; none if it is not there.
@@ -114,7 +100,7 @@ fn paired(bounds: &[(IpAddr, bool)]) -> Vec<Interval> {
             continue;
         }
         let last = match bounds.get(place + 1) {
-            Some((next, _)) => before(*next),
+            Some((next, _)) => model::previous_address(*next),
             None if first.is_ipv4() => Some(IpAddr::from([255; 4])),
             None => Some(IpAddr::from([255; 16])),
         };

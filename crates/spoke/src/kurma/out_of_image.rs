@@ -1,7 +1,7 @@
 //! The CNI plugin `spoke-image`: another CNI plugin, run out of its image. What a runtime says goes
 //! to that plugin and what that says to the runtime; in between stands only the image's container.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +19,7 @@ use netlink::Netns;
 use rustix::process::geteuid;
 use serde_json::{Map, Value};
 
+use crate::plugin::input;
 use host::kurma::{Host, image, text};
 
 /// How long the image's plugin may take. Runtimes give up after two minutes.
@@ -55,14 +56,6 @@ pub(crate) fn run() -> u8 {
     match (u8::try_from(output.code), exit::deliver(&output.stdout)) {
         (Ok(code), Ok(())) => code,
         (_, _) => 1,
-    }
-}
-
-fn input() -> Box<dyn Read> {
-    let stdin = std::io::stdin();
-    match stdin.is_terminal() {
-        true => Box::new(std::io::empty()),
-        false => Box::new(stdin),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::Daemon;
 use crate::hosts::keep::{Keeper, LEASE};
 use crate::hosts::local::{self, Local};
 use crate::hosts::member::Member;
-use crate::hosts::requests::check::{SMALL, Way, way};
+use crate::hosts::requests::check::{HostPath, SMALL, host_path};
 use crate::hosts::{Hosts, State};
 
 /// How long a host may take to answer.
@@ -141,52 +141,59 @@ fn unanswered(
     is_asked: impl Fn(&HostName) -> bool,
 ) -> Result<BTreeSet<HostName>> {
     let made = local::made(&hosts.place)?;
-    let silent = silent(ways(view, &made, is_asked), |_| SMALL)?;
-    Ok(silent.into_iter().map(|way| way.name.clone()).collect())
+    let silent = silent(paths(view, &made, is_asked), |_| SMALL)?;
+    Ok(silent.into_iter().map(|path| path.name.clone()).collect())
 }
 
 /// To which of these hosts small packets come, and whole ones do not, in sentences: the MTU of a device between them may
 /// have changed since the network was made.
 fn narrow(hosts: &Hosts, view: &View, is_asked: impl Fn(&HostName) -> bool) -> Result<Vec<String>> {
     let made = local::made(&hosts.place)?;
-    let mut narrow = silent(ways(view, &made, is_asked), |way| way.mtu)?;
+    let mut narrow = silent(paths(view, &made, is_asked), |path| path.mtu)?;
     if narrow.is_empty() {
         return Ok(Vec::new());
     }
-    let all: BTreeSet<&HostName> = narrow.iter().map(|way| way.name).collect();
-    let asked = ways(view, &made, |name| all.contains(name));
-    let mute: BTreeSet<&HostName> = silent(asked, |_| SMALL)?.iter().map(|way| way.name).collect();
-    narrow.retain(|way| !mute.contains(way.name));
-    let shown = narrow.iter().map(|way| {
+    let all: BTreeSet<&HostName> = narrow.iter().map(|path| path.name).collect();
+    let asked = paths(view, &made, |name| all.contains(name));
+    let mute: BTreeSet<&HostName> =
+        silent(asked, |_| SMALL)?.iter().map(|path| path.name).collect();
+    narrow.retain(|path| !mute.contains(path.name));
+    let shown = narrow.iter().map(|path| {
         format!(
             "packets of {} bytes of network {} do not come to host {}, and small ones do; `spoke host check` says which \
              do",
-            way.mtu, way.network, way.name
+            path.mtu, path.network, path.name
         )
     });
     Ok(shown.collect())
 }
 
-fn ways<'v>(
+fn paths<'v>(
     view: &'v View,
     made: &BTreeMap<NetworkName, Local>,
     is_asked: impl Fn(&HostName) -> bool,
-) -> Vec<Way<'v>> {
+) -> Vec<HostPath<'v>> {
     let others = view.hosts.iter().filter(|(name, _)| is_asked(name));
-    others.filter_map(|host| way(view, made, host)).collect()
+    others.filter_map(|host| host_path(view, made, host)).collect()
 }
 
-/// Those of the ways by which no answer comes to a packet of so many bytes.
-fn silent<'v>(mut ways: Vec<Way<'v>>, size: impl Fn(&Way<'v>) -> u32) -> Result<Vec<Way<'v>>> {
+/// Those of the paths by which no answer comes to a packet of so many bytes.
+fn silent<'v>(
+    mut paths: Vec<HostPath<'v>>,
+    size: impl Fn(&HostPath<'v>) -> u32,
+) -> Result<Vec<HostPath<'v>>> {
     for _ in 0..TIMES {
-        let question =
-            |way: &Way<'v>| Question { from: way.from, to: way.to, ask: Ask::Echo(size(way)) };
-        let asked: Vec<Question> = ways.iter().map(question).collect();
+        let question = |path: &HostPath<'v>| Question {
+            from: path.from,
+            to: path.to,
+            ask: Ask::Echo(size(path)),
+        };
+        let asked: Vec<Question> = paths.iter().map(question).collect();
         let answers = ping::ask(&asked, LIMIT)?;
         let mut answers = answers.iter();
-        ways.retain(|_| !matches!(answers.next(), Some(Some(_))));
+        paths.retain(|_| !matches!(answers.next(), Some(Some(_))));
     }
-    Ok(ways)
+    Ok(paths)
 }
 
 /// Whether the lease that was renewed then has ended for so long that addresses may be others'.

@@ -23,13 +23,13 @@ pub(in crate::hosts) const SMALL: u32 = 68;
 const CLOCKS: usize = 100;
 /// Clocks that differ by more are reported, in milliseconds: certificates and tokens depend on them.
 const SKEW: i64 = 2000;
-/// No more ways are asked by: the first network of each host comes first, then the second.
+/// No more paths are asked by: the first network of each host comes first, then the second.
 const MOST: usize = 512;
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
-/// A host, and the way to it that is checked.
-pub(in crate::hosts) struct Way<'a> {
+/// A host, and the path to it that is checked.
+pub(in crate::hosts) struct HostPath<'a> {
     pub(in crate::hosts) name: &'a HostName,
     host: &'a ClusterHost,
     pub(in crate::hosts) network: &'a NetworkName,
@@ -50,15 +50,15 @@ impl Hosts {
         let mut checks = Vec::new();
         let mut all = Vec::new();
         for (name, host) in view.hosts.iter().filter(|(name, _)| **name != member.name) {
-            let mut of_host = ways(&view, &made, (name, host)).enumerate().peekable();
+            let mut of_host = paths(&view, &made, (name, host)).enumerate().peekable();
             if of_host.peek().is_none() {
                 checks.push(unchecked(&view, &made, (name, host)));
             }
             all.extend(of_host);
         }
         all.sort_by_key(|(at, _)| *at);
-        let ways: Vec<Way<'_>> = all.into_iter().take(MOST).map(|(_, way)| way).collect();
-        checks.extend(checked(&member, &view, &ways)?);
+        let paths: Vec<HostPath<'_>> = all.into_iter().take(MOST).map(|(_, path)| path).collect();
+        checks.extend(checked(&member, &view, &paths)?);
         checks.sort_by(|one, other| (&one.name, &one.network).cmp(&(&other.name, &other.network)));
         say_once(&mut checks);
         Ok(Reply::Checks(checks))
@@ -66,20 +66,20 @@ impl Hosts {
 }
 
 /// By the first network that both hosts have.
-pub(in crate::hosts) fn way<'a>(
+pub(in crate::hosts) fn host_path<'a>(
     view: &'a View,
     made: &BTreeMap<NetworkName, Local>,
     host: (&'a HostName, &'a ClusterHost),
-) -> Option<Way<'a>> {
-    ways(view, made, host).next()
+) -> Option<HostPath<'a>> {
+    paths(view, made, host).next()
 }
 
 /// By each network that both hosts have.
-fn ways<'a>(
+fn paths<'a>(
     view: &'a View,
     made: &BTreeMap<NetworkName, Local>,
     (name, host): (&'a HostName, &'a ClusterHost),
-) -> impl Iterator<Item = Way<'a>> {
+) -> impl Iterator<Item = HostPath<'a>> {
     view.networks.iter().filter_map(move |(network, shared)| {
         let here = made.get(network).filter(|made| made.network.is_same(shared));
         // Of a network with egress rules a host takes no questions.
@@ -92,7 +92,7 @@ fn ways<'a>(
         })?;
         let from = SharedNetwork::gateway(&here.block);
         let transport = shared.transport;
-        Some(Way { name, host, network, mtu: shared.mtu.bytes(), transport, from, to })
+        Some(HostPath { name, host, network, mtu: shared.mtu.bytes(), transport, from, to })
     })
 }
 
@@ -126,51 +126,52 @@ fn unchecked(
     }
 }
 
-fn checked(member: &Member, view: &View, ways: &[Way<'_>]) -> Result<Vec<HostCheck>> {
-    let ask = |ask| move |way: &Way<'_>| Question { from: way.from, to: way.to, ask };
-    let small: Vec<Question> = ways.iter().map(ask(Ask::Echo(SMALL))).collect();
-    let whole: Vec<Question> = ways.iter().map(|way| ask(Ask::Echo(way.mtu))(way)).collect();
+fn checked(member: &Member, view: &View, paths: &[HostPath<'_>]) -> Result<Vec<HostCheck>> {
+    let ask = |ask| move |path: &HostPath<'_>| Question { from: path.from, to: path.to, ask };
+    let small: Vec<Question> = paths.iter().map(ask(Ask::Echo(SMALL))).collect();
+    let whole: Vec<Question> = paths.iter().map(|path| ask(Ask::Echo(path.mtu))(path)).collect();
     let answers = ping::ask(&[small, whole].concat(), LIMIT)?;
-    let skews = skews(ways)?;
-    let of = |which: usize, at: usize| answers.get(which * ways.len() + at).copied().flatten();
+    let skews = skews(paths)?;
+    let of = |which: usize, at: usize| answers.get(which * paths.len() + at).copied().flatten();
     let narrow =
-        ways.iter().enumerate().filter(|(at, _)| of(0, *at).is_some() && of(1, *at).is_none());
+        paths.iter().enumerate().filter(|(at, _)| of(0, *at).is_some() && of(1, *at).is_none());
     let narrow = largest(narrow.collect())?;
     let mut checks = Vec::new();
-    for (at, way) in ways.iter().enumerate() {
+    for (at, path) in paths.iter().enumerate() {
         let of = |which| of(which, at);
         let fits = match (of(0), of(1)) {
-            (_, Some(_)) => Some(way.mtu),
+            (_, Some(_)) => Some(path.mtu),
             (Some(_), None) => narrow.get(&at).copied(),
             (None, None) => None,
         };
         let mut check = HostCheck {
-            name: way.name.to_string(),
-            address: way.host.address.to_string(),
-            network: Some(way.network.to_string()),
+            name: path.name.to_string(),
+            address: path.host.address.to_string(),
+            network: Some(path.network.to_string()),
             microseconds: of(0).map(|answer| answer.took.as_micros()),
             mtu: fits,
             clock_milliseconds: skews.get(at).copied().flatten(),
             problems: Vec::new(),
         };
-        check.problems = problems(member, view.alive.contains(way.name), way, &check);
+        check.problems = problems(member, view.alive.contains(path.name), path, &check);
         checks.push(check);
     }
     Ok(checks)
 }
 
-/// The largest packet that arrives on each of some ways, on which some do and whole ones do not. All are asked at once:
+/// The largest packet that arrives on each of some paths, on which some do and whole ones do not. All are asked at once:
 /// a wrong MTU is wrong for many hosts.
-fn largest(ways: Vec<(usize, &Way<'_>)>) -> Result<BTreeMap<usize, u32>> {
-    let mut sought: Vec<_> = ways.into_iter().map(|(at, way)| (at, way, SMALL, way.mtu)).collect();
+fn largest(paths: Vec<(usize, &HostPath<'_>)>) -> Result<BTreeMap<usize, u32>> {
+    let mut sought: Vec<_> =
+        paths.into_iter().map(|(at, path)| (at, path, SMALL, path.mtu)).collect();
     let is_open =
-        |(_, _, fits, fails): &(usize, &Way<'_>, u32, u32)| fails.saturating_sub(*fits) > 1;
+        |(_, _, fits, fails): &(usize, &HostPath<'_>, u32, u32)| fails.saturating_sub(*fits) > 1;
     while sought.iter().any(is_open) {
         let middle = |fits: u32, fails: u32| fits + (fails - fits) / 2;
         let asked: Vec<_> = sought.iter_mut().filter(|it| is_open(it)).collect();
-        let question = |(_, way, fits, fails): &(usize, &Way<'_>, u32, u32)| Question {
-            from: way.from,
-            to: way.to,
+        let question = |(_, path, fits, fails): &(usize, &HostPath<'_>, u32, u32)| Question {
+            from: path.from,
+            to: path.to,
             ask: Ask::Echo(middle(*fits, *fails)),
         };
         let questions: Vec<Question> = asked.iter().map(|it| question(it)).collect();
@@ -186,14 +187,17 @@ fn largest(ways: Vec<(usize, &Way<'_>)>) -> Result<BTreeMap<usize, u32>> {
     Ok(sought.into_iter().map(|(at, _, fits, _)| (at, fits)).collect())
 }
 
-/// By how much the clocks at the other ends of ways are ahead, in milliseconds, where they are asked for.
-fn skews(ways: &[Way<'_>]) -> Result<Vec<Option<i64>>> {
-    let mut skews = vec![None; ways.len()];
+/// By how much the clocks at the other ends of paths are ahead, in milliseconds, where they are asked for.
+fn skews(paths: &[HostPath<'_>]) -> Result<Vec<Option<i64>>> {
+    let mut skews = vec![None; paths.len()];
     let mut asked: Vec<_> =
-        ways.iter().zip(&mut skews).filter(|(way, _)| way.to.is_ipv4()).collect();
+        paths.iter().zip(&mut skews).filter(|(path, _)| path.to.is_ipv4()).collect();
     for some in asked.chunks_mut(CLOCKS) {
-        let question =
-            |(way, _): &(&Way<'_>, _)| Question { from: way.from, to: way.to, ask: Ask::Clock };
+        let question = |(path, _): &(&HostPath<'_>, _)| Question {
+            from: path.from,
+            to: path.to,
+            ask: Ask::Clock,
+        };
         let questions: Vec<Question> = some.iter().map(question).collect();
         let begin = milliseconds();
         for ((_, ahead), answer) in some.iter_mut().zip(ping::ask(&questions, LIMIT)?) {
@@ -218,36 +222,41 @@ fn milliseconds() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(0).rem_euclid(DAY)
 }
 
-fn problems(member: &Member, is_alive: bool, way: &Way<'_>, check: &HostCheck) -> Vec<String> {
+fn problems(
+    member: &Member,
+    is_alive: bool,
+    path: &HostPath<'_>,
+    check: &HostCheck,
+) -> Vec<String> {
     let mut problems = Vec::new();
     if !is_alive {
         problems.push("it is lost: its daemon does not renew its lease".to_owned());
     }
     match check.mtu {
-        None if way.transport == Transport::Route => problems.push(format!(
+        None if path.transport == Transport::Route => problems.push(format!(
             "it does not answer on network {}, whose packets go as they are from {} to {}: nothing on the segment may \
              drop those of the network's addresses",
-            way.network, member.address, way.host.address
+            path.network, member.address, path.host.address
         )),
         None => problems.push(format!(
             "it does not answer on network {}: UDP port {} must be open between {} and {}, both ways",
-            way.network,
+            path.network,
             overlay::PORT,
             member.address,
-            way.host.address
+            path.host.address
         )),
-        Some(fits) if fits < way.mtu => problems.push(format!(
+        Some(fits) if fits < path.mtu => problems.push(format!(
             "packets of {} bytes of network {} do not arrive, and those of {fits} do: raise the MTU between \
              the hosts to {}, or make the network again with --mtu {fits}",
-            way.mtu,
-            way.network,
-            way.mtu + if way.transport == Transport::Route { 0 } else { overlay::overhead(member.address, false) }
+            path.mtu,
+            path.network,
+            path.mtu + if path.transport == Transport::Route { 0 } else { overlay::overhead(member.address, false) }
         )),
         Some(_) => {}
     }
     if let Some(skew) = check.clock_milliseconds.filter(|skew| skew.abs() > SKEW) {
-        let way = if skew > 0 { "ahead of" } else { "behind" };
-        problems.push(format!("its clock is {} ms {way} this host's", skew.abs()));
+        let side = if skew > 0 { "ahead of" } else { "behind" };
+        problems.push(format!("its clock is {} ms {side} this host's", skew.abs()));
     }
     problems
 }

@@ -7,7 +7,7 @@ use host::hosts::{HostRtt, Reply};
 use model::Result;
 use netlink::ping::{self, Ask, Question};
 
-use super::check::way;
+use super::check::host_path;
 use crate::hosts::{Hosts, local};
 
 /// How long a host may take to answer.
@@ -26,14 +26,14 @@ impl Hosts {
         };
         let made = local::made(&self.place)?;
         let mut rtts = Vec::new();
-        let mut ways: Vec<(IpAddr, IpAddr)> = Vec::new();
+        let mut paths: Vec<(IpAddr, IpAddr)> = Vec::new();
         let mut asked = Vec::new();
         for (name, host) in view.hosts.iter().filter(|(name, _)| **name != member.name) {
-            let inside = way(&view, &made, (name, host));
-            let at = ways.len();
-            ways.push((member.address, host.address));
-            let inner = inside.as_ref().map(|way| {
-                ways.push((way.from, way.to));
+            let inside = host_path(&view, &made, (name, host));
+            let at = paths.len();
+            paths.push((member.address, host.address));
+            let inner = inside.as_ref().map(|path| {
+                paths.push((path.from, path.to));
                 at + 1
             });
             asked.push((at, inner));
@@ -41,11 +41,11 @@ impl Hosts {
                 name: name.to_string(),
                 address: host.address.to_string(),
                 host_microseconds: None,
-                network: inside.map(|way| way.network.to_string()),
+                network: inside.map(|path| path.network.to_string()),
                 network_microseconds: None,
             });
         }
-        let least = least(&ways)?;
+        let least = least(&paths)?;
         for (rtt, (at, inner)) in rtts.iter_mut().zip(asked) {
             rtt.host_microseconds = least[at];
             rtt.network_microseconds = inner.and_then(|inner| least[inner]);
@@ -54,12 +54,12 @@ impl Hosts {
     }
 }
 
-/// The shortest answer on each way, in microseconds.
-fn least(ways: &[(IpAddr, IpAddr)]) -> Result<Vec<Option<u128>>> {
+/// The shortest answer on each path, in microseconds.
+fn least(paths: &[(IpAddr, IpAddr)]) -> Result<Vec<Option<u128>>> {
     let question =
         |(from, to): &(IpAddr, IpAddr)| Question { from: *from, to: *to, ask: Ask::Echo(SIZE) };
-    let questions: Vec<Question> = ways.iter().map(question).collect();
-    let mut least: Vec<Option<u128>> = vec![None; ways.len()];
+    let questions: Vec<Question> = paths.iter().map(question).collect();
+    let mut least: Vec<Option<u128>> = vec![None; paths.len()];
     for _ in 0..TRIES {
         let answers = ping::ask(&questions, LIMIT)?;
         for (least, answer) in least.iter_mut().zip(answers) {

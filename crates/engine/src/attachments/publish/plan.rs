@@ -11,7 +11,7 @@ use model::{
 
 use crate::Attachments;
 use crate::addresses::claim::{Claims, key_of};
-use crate::attachments::publish::{OpenPort, Publishing, Refused, Siblings, ports_of};
+use crate::attachments::publish::{OpenPort, Publishing, Refused, Siblings};
 use crate::links::detach::Meaning;
 use crate::port::{Key, Revision};
 use crate::records::book::Read;
@@ -200,7 +200,7 @@ impl Plan {
     }
 
     pub(super) fn before(&self) -> &[PortMap] {
-        self.old.as_ref().map_or(&[], |old| ports_of(&old.value))
+        self.old.as_ref().map_or(&[], |old| old.value.published())
     }
 
     /// Those of them that a command added.

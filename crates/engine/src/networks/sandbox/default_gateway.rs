@@ -16,7 +16,7 @@ use crate::contention::RACES;
 use crate::failures::all_of;
 use crate::finding::{Finding, Garbage, Mode, Reconciled, Remedy};
 use crate::links::gateway_choice::{Candidate, choose, needs_gateway_endpoint};
-use crate::links::sandbox_ports::{all, published, share};
+use crate::links::sandbox_ports::{all, share};
 use crate::networks::sandbox::gateway_network::is_gateway_endpoint;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::{Read, passable, unchanged};
@@ -167,7 +167,7 @@ impl Networks<'_> {
         let mut failures = Vec::new();
         let mut now = Vec::with_capacity(members.len());
         for ((member, candidate), families) in members.iter().zip(&candidates).zip(&chosen) {
-            let loses = published(member).iter().any(|map| !share(member, ports).contains(map));
+            let loses = member.published().iter().any(|map| !share(member, ports).contains(map));
             let is_kept = |family: &Family| is_known && !loses && families.contains(family);
             let kept: Vec<Family> =
                 candidate.gateway_families.iter().copied().filter(is_kept).collect();
@@ -181,7 +181,7 @@ impl Networks<'_> {
         for ((member, families), now) in members.iter().zip(&chosen).zip(&now) {
             // The store has the ports before the kernel does.
             let carrier = self.links.carry(member, ports)?;
-            let is_grown = published(&carrier) != published(member) && !families.is_empty();
+            let is_grown = carrier.published() != member.published() && !families.is_empty();
             if families != now || is_grown {
                 failures.extend(self.set_gateway_of(&carrier, families).err());
             }
@@ -364,6 +364,6 @@ fn next(members: &[Attachment], ports: &[PortMap], is_known: bool) -> Next {
         .iter()
         .zip(choose(&candidates))
         .all(|(it, families)| it.gateway_families == families);
-    let is_carried = members.iter().all(|member| published(member) == share(member, ports));
+    let is_carried = members.iter().all(|member| member.published() == share(member, ports));
     if is_known && is_chosen && is_carried { Next::Rest } else { Next::GatewayRole }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use engine::port::{Expect, Key, Outcome, Prefix, Revision, Store, Txn, Versioned};
+use engine::port::{Key, Outcome, Prefix, Revision, Store, Txn, Versioned};
 use model::Result;
 
 /// Records in memory: for tests, and the yardstick for every other store.
@@ -50,7 +50,7 @@ impl Store for Memory {
         let mut book = self.book();
         for (key, expect) in &txn.expect {
             let found = book.records.get(key).map(|held| held.revision);
-            if !expect_holds(*expect, found) {
+            if !expect.holds(found) {
                 return Ok(Outcome::Lost(key.clone()));
             }
         }
@@ -79,14 +79,6 @@ impl Store for Memory {
 
     fn is_answered(&self, key: &Key) -> Result<bool> {
         Ok(!self.book().unreported.contains(key))
-    }
-}
-
-/// Whether a key whose record has revision `found` is as expected.
-pub(crate) fn expect_holds(expect: Expect, found: Option<Revision>) -> bool {
-    match expect {
-        Expect::Absent => found.is_none(),
-        Expect::At(revision) => found == Some(revision),
     }
 }
 
