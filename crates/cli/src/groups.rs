@@ -3,7 +3,11 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
+use model::text::nearest;
+use spec::{FrontEnd, NetworkOption, Value, find};
 
 use super::args::Cli;
 
@@ -34,8 +38,52 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     let template = template(&command);
     command = command.help_template(template);
-    let mut matches = command.try_get_matches_from_mut(args)?;
+    let is_create = args.windows(2).any(|words| words == CREATE);
+    let mut matches = match command.try_get_matches_from_mut(args) {
+        Err(wrong) if is_create => return Err(of_other_front_ends(wrong)),
+        matches => matches?,
+    };
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command whose options other front ends give as `-o KEY=VALUE`.
+const CREATE: [&str; 2] = ["network", "create"];
+
+/// With the flag that is meant, where a network's option is given as Docker and Podman have it.
+fn of_other_front_ends(mut wrong: clap::Error) -> clap::Error {
+    let given = match (wrong.get(ContextKind::InvalidArg), wrong.get(ContextKind::InvalidValue)) {
+        (Some(ContextValue::String(arg)), Some(ContextValue::String(given)))
+            if arg.starts_with("--output") =>
+        {
+            given.split_once('=').map(|(key, _)| key.to_owned())
+        }
+        _ => None,
+    };
+    if let Some(key) = given {
+        let tip = StyledStr::from(tip(&key));
+        wrong.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    wrong
+}
+
+fn tip(key: &str) -> String {
+    let others = [FrontEnd::Docker, FrontEnd::Podman];
+    let known = |front: FrontEnd| spec::options(front).flat_map(move |it| it.names(front));
+    let nearest = nearest(key, others.into_iter().flat_map(known).copied());
+    let option = nearest.and_then(|name| others.into_iter().find_map(|front| find(front, name)));
+    let flag_of = |option: &'static NetworkOption| match option.value {
+        // Each front end has words of its own for it, in a row of its own.
+        Value::Ingress(..) => {
+            let mut flags = spec::options(FrontEnd::CommandLine);
+            flags.find(|it| matches!(it.value, Value::Ingress(..)))?.cli.first()
+        }
+        _ => option.cli.first(),
+    };
+    match option.and_then(flag_of) {
+        Some(flag) => format!("-o is --output here; a network's options are flags: '--{flag}'"),
+        None => "-o is --output here; a network's options are flags, and --opt of its driver's"
+            .to_owned(),
+    }
 }
 
 /// clap's own help has one list of commands.
@@ -103,6 +151,18 @@ mod tests {
     fn no_arguments_and_a_wrong_one_are_answered_as_before() {
         assert!(help(&["spoke"]).contains("Networks:\n  network "));
         assert!(help(&["spoke", "network", "--help"]).contains("Commands:\n  ls "));
+        for (option, tip) in [
+            ("isolation=container", "options are flags: '--ingress'"),
+            ("isolate=true", "options are flags: '--ingress'"),
+            ("com.docker.network.driver.mtu=1400", "options are flags: '--mtu'"),
+            ("egres=none", "options are flags: '--egress'"),
+            ("colour=red", "and --opt of its driver's"),
+        ] {
+            let wrong = help(&["spoke", "network", "create", "-o", option, "front"]);
+            assert!(wrong.contains(tip) && wrong.contains("tip: -o is --output here"), "{wrong}");
+        }
+        let wrong = help(&["spoke", "network", "create", "-o", "jsn", "front"]);
+        assert!(!wrong.contains("--output here"), "{wrong}");
         let wrong = help(&["spoke", "netwerk"]);
         assert!(wrong.contains("'network'") && wrong.contains("Usage: spoke"), "{wrong}");
     }

@@ -11,6 +11,7 @@ mod web;
 
 use std::path::PathBuf;
 
+use model::text::question;
 use model::{Backend, Error, Result};
 use serde::Deserialize;
 
@@ -149,8 +150,7 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let config: Self =
-            toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
+        let config: Self = toml::from_str(text).map_err(|error| wrong(&error))?;
         config.hosts.check()?;
         config.docker.check()?;
         config.kurma.check()?;
@@ -163,6 +163,21 @@ impl Config {
         daemon::absolute("events.path", &config.events.path)?;
         Ok(config)
     }
+}
+
+/// What cannot be read, with the nearest known word to an unknown one. serde's sentence has the given one first, and then all
+/// that there are, each between backquotes.
+fn wrong(error: &toml::de::Error) -> Error {
+    let shown = error.to_string();
+    let mut words = error.message().split('`').skip(1).step_by(2);
+    let is_word = ["unknown field `", "unknown variant `"];
+    let meant = match words.next() {
+        Some(given) if is_word.iter().any(|it| error.message().starts_with(it)) => {
+            question(given, words)
+        }
+        Some(_) | None => String::new(),
+    };
+    Error::invalid(format!("{}{meant}", shown.trim_end()))
 }
 
 #[cfg(test)]
@@ -185,6 +200,17 @@ mod tests {
     fn names_the_unknown_key() {
         let error = Config::parse("[firewall]\nbackand = \"iptables\"\n").unwrap_err();
         assert!(error.to_string().contains("backand"), "{error}");
+        for (text, asked) in [
+            ("[firewall]\nbackand = \"iptables\"", "; did you mean backend?"),
+            ("[firewal]", "; did you mean firewall?"),
+            ("[log]\nlevel = \"debg\"", "; did you mean debug?"),
+            ("[hosts]\ntakeover_second = 1", "; did you mean takeover_seconds?"),
+        ] {
+            let error = Config::parse(text).unwrap_err().to_string();
+            assert!(error.ends_with(asked), "{text}: {error}");
+        }
+        let error = Config::parse("[log]\ncolour = true\n").unwrap_err().to_string();
+        assert!(error.contains("colour") && !error.contains("did you mean"), "{error}");
         let iptables = Config::parse("[firewall]\nbackend = \"iptables\"\n").unwrap();
         assert_eq!(iptables.firewall.backend, Backend::Iptables);
     }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::{question, shown};
 use crate::{AttachmentId, Backend, Error, IfName, Result};
 
 /// A transport protocol with ports.
@@ -50,7 +51,13 @@ impl FromStr for Protocol {
             "tcp" => Ok(Protocol::Tcp),
             "udp" => Ok(Protocol::Udp),
             "sctp" => Ok(Protocol::Sctp),
-            _ => Err(Error::invalid(format!("protocol {text:?} is none of tcp, udp, sctp"))),
+            _ => {
+                let asked = question(text, ["tcp", "udp", "sctp"]);
+                let shown = shown(text);
+                Err(Error::invalid(format!(
+                    "protocol \"{shown}\" is none of tcp, udp, sctp{asked}"
+                )))
+            }
         }
     }
 }

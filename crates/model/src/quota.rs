@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::{question, shown};
 use crate::{Error, Result, Timestamp, date};
 
 /// Seconds of a day.
@@ -82,12 +83,11 @@ impl FromStr for Period {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        [Self::Day, Self::Week, Self::Month].into_iter().find(|it| it.name() == text).ok_or_else(
-            || {
-                let shown = crate::text::shown(text);
-                Error::invalid(format!("{shown} is no period: write day, week or month"))
-            },
-        )
+        let all = [Self::Day, Self::Week, Self::Month];
+        all.into_iter().find(|it| it.name() == text).ok_or_else(|| {
+            let (shown, asked) = (shown(text), question(text, all.map(Self::name)));
+            Error::invalid(format!("{shown} is no period: write day, week or month{asked}"))
+        })
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn read(document: &Value) -> Result<Option<ManyHosts>> {
     let rules = take_rules(&mut options, FrontEnd::Podman)?;
     let rules = NetworkSpec { egress, ..rules }.shared_rules();
     let spec = ManyHostsSpec { rules, ..spec };
-    refuse_others(&options)?;
+    refuse_others(&options, FrontEnd::Podman)?;
     for of in config.subnets() {
         if of.gateway.is_some() || of.lease_range.is_some() {
             return Err(Error::invalid(format!(

@@ -8,7 +8,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use model::text::choice;
 use model::{EgressPolicy, Error, IfName, IpvlanMode, Labels, MacvlanMode, NetworkName, Result};
 use spec::{
     DefaultRoute, Driver, FrontEnd, KindSpec, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Source, Texts,
@@ -115,11 +114,11 @@ fn new_network(
     texts: &Texts<'_>,
     mut given: NetworkSpec,
 ) -> Result<NetworkSpec> {
-    let mode = texts.one(
+    let mode = texts.word_of(
         &[MODE],
         "unmanaged (of a bridge), dhcp, bridge, private, vepa, passthru (of a macvlan), l2, l3 \
          or l3s (of an ipvlan)",
-        choice(&MODES),
+        &MODES,
     )?;
     let kind = kind(config, texts, &mut given, mode)?;
     let no_default_route = given.default_route == Some(false);

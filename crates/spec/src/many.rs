@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::text::{shown, truth};
+use model::text::{meant, shown, truth};
 use model::{
     EgressPolicy, EngineKind, Error, IngressPolicy, IpNet, NetworkName, Placement, Result,
     SharedRules, TransportChoice,
 };
 
-use crate::{FrontEnd, NetworkSpec, Texts};
+use crate::{FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Texts, find};
 
 /// Where the network is to be.
 pub const HOSTS: &str = "hosts";
@@ -21,7 +21,9 @@ const TRANSPORT: &str = "transport";
 const NAMES: &str = "names";
 /// Whether names keep their addresses.
 const STICKY: &str = "sticky";
-/// All of these.
+/// Those that say nothing without [`HOSTS`].
+pub(crate) const OF_MANY: [&str; 3] = [HOSTS, ENGINES, TRANSPORT];
+/// All of them.
 const KEYS: [&str; 5] = [HOSTS, ENGINES, TRANSPORT, NAMES, STICKY];
 
 /// A network of many hosts that a caller asks for by its name.
@@ -110,10 +112,21 @@ pub fn is_of_many_hosts(front: FrontEnd, key: &str) -> bool {
 /// Refuses what [`ManyHostsSpec::take`] and [`take_rules`] left of the options (`-o`) of a network of many hosts.
 ///
 /// # Errors
-/// `Unsupported`, with the first one.
-pub fn refuse_others(options: &BTreeMap<String, String>) -> Result<()> {
+/// `Unsupported`, with the first one; where there is none of that name, with those that there are.
+pub fn refuse_others(options: &BTreeMap<String, String>, front: FrontEnd) -> Result<()> {
+    let is_known = |key: &str| {
+        find(front, key).is_some() || NEUTRON_KEYS.contains(&key) || OVS_KEYS.contains(&key)
+    };
     match options.keys().next() {
         None => Ok(()),
+        Some(other) if !is_known(other) => {
+            let there: Vec<&str> = KEYS.into_iter().chain(rules(front)).collect();
+            let (meant, shown) = (meant(other, there.iter().copied()), shown(other));
+            Err(Error::unsupported(format!(
+                "-o {shown}: no such option; {meant}a network of many hosts has {}",
+                there.join(", ")
+            )))
+        }
         Some(other) => {
             let why = lacks(&format!("-o {HOSTS}"));
             Err(Error::unsupported(format!("-o {}: {why}", other.escape_debug())))
@@ -193,8 +206,14 @@ mod tests {
             assert!(!is_of_many_hosts(front, "mtu"));
         }
         let of = |key: &str| BTreeMap::from([(key.to_owned(), String::new())]);
-        assert!(refuse_others(&BTreeMap::new()).is_ok());
-        let error = refuse_others(&of("mtu")).unwrap_err().to_string();
+        let refuse = |options: &BTreeMap<String, String>| refuse_others(options, FrontEnd::Docker);
+        assert!(refuse(&BTreeMap::new()).is_ok());
+        let error = refuse(&of("isolatoin")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("-o isolatoin: no such option; did you mean isolation? "),
+            "{error}"
+        );
+        let error = refuse(&of("mtu")).unwrap_err().to_string();
         assert_eq!(error, "-o mtu: a network of many hosts (-o hosts) does not have that yet");
     }
 }

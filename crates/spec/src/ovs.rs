@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use model::text::shown;
+use model::text::{meant, shown};
 use model::{Error, Ovs, Result, Tunnel, VlanId, Vni};
 
 /// What the keys of all of them begin with.
@@ -106,8 +106,10 @@ impl OvsTexts<'_> {
     /// [`model::Kind::Unsupported`] where there is no such option.
     pub fn segment(&self) -> Result<Ovs> {
         if let Some((name, _)) = self.given.iter().find(|(name, _)| !names().contains(name)) {
+            let meant = meant(name, names());
             let (name, there) = (self.named(&shown(name)), names().join(", "));
-            return Err(Error::unsupported(format!("{name}: no such option; there are {there}")));
+            let why = format!("{name}: no such option; {meant}there are {there}");
+            return Err(Error::unsupported(why));
         }
         let bridge = self.one(BRIDGE, "the name of an interface")?;
         let bridge = bridge.ok_or_else(|| {

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use model::text::{shown, truth};
+use model::text::{choice, meant, question, shown, truth};
 use model::{Error, Fence, NEUTRON_PREFIX, Result};
 
+use crate::many::OF_MANY;
 use crate::ovs::OVS_PREFIX;
 use crate::{
-    Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Value, foreign, of_routed, options,
+    Driver, FrontEnd, HOSTS, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Value, foreign, of_routed,
+    options,
 };
 
 /// A map of options, and how it is given on the command line.
@@ -28,9 +30,15 @@ impl Texts<'_> {
     /// # Errors
     /// [`model::Kind::Unsupported`], with the keys that there are.
     pub fn refuse_unknown(&self, known: &[&[&str]]) -> Result<()> {
+        self.refuse_unknown_beside(known, &[])
+    }
+
+    /// The same where a caller may have meant one of `others`, too.
+    fn refuse_unknown_beside(&self, known: &[&[&str]], others: &[&str]) -> Result<()> {
         let is_known = |key: &str| known.iter().any(|keys| keys.contains(&key));
         let Some(key) = self.map.keys().find(|key| !is_known(key)) else { return Ok(()) };
         let known = known.iter().flat_map(|keys| keys.iter().copied());
+        let meant = meant(key, known.clone().chain(others.iter().copied()));
         let of_neutron = |key: &str| key.starts_with(NEUTRON_PREFIX);
         let of_ovs = |key: &str| key.starts_with(OVS_PREFIX);
         let (neutron, own): (Vec<&str>, Vec<&str>) = known.partition(|key| of_neutron(key));
@@ -47,10 +55,22 @@ impl Texts<'_> {
             }
         };
         Err(Error::unsupported(format!(
-            "{} {}: no such option; Spoke has {there}",
+            "{} {}: no such option; {meant}Spoke has {there}",
             self.flag,
             shown(key)
         )))
+    }
+
+    /// Fails on an option of networks of many hosts, whose options are read before.
+    fn refuse_lonely(&self, known: &[&[&str]]) -> Result<()> {
+        let is_known = |key: &str| known.iter().any(|keys| keys.contains(&key));
+        match OF_MANY.iter().find(|key| self.map.contains_key(**key) && !is_known(key)) {
+            None => Ok(()),
+            Some(key) => Err(Error::unsupported(format!(
+                "{flag} {key} is of networks of many hosts; add {flag} {HOSTS}, or leave it out",
+                flag = self.flag
+            ))),
+        }
     }
 
     /// The options of a front end that are not its own to read.
@@ -74,7 +94,9 @@ impl Texts<'_> {
 
     fn read_network(&self, front: FrontEnd, is_new: bool) -> Result<NetworkSpec> {
         let keys = options(front).map(|option| option.names(front));
-        self.refuse_unknown(&keys.chain([NEUTRON_KEYS, OVS_KEYS]).collect::<Vec<_>>())?;
+        let keys: Vec<&[&str]> = keys.chain([NEUTRON_KEYS, OVS_KEYS]).collect();
+        self.refuse_lonely(&keys)?;
+        self.refuse_unknown_beside(&keys, &OF_MANY)?;
         let mut spec = NetworkSpec::default();
         for option in options(front) {
             let mut before = None;
@@ -131,6 +153,41 @@ impl Texts<'_> {
         })
     }
 
+    /// The same for a few words.
+    ///
+    /// # Errors
+    /// As [`Texts::one`].
+    pub fn word<T: Copy + PartialEq>(
+        &self,
+        keys: &[&'static str],
+        words: &[(&'static str, T)],
+    ) -> Result<Option<T>> {
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.word_of(keys, &listed(&names), words)
+    }
+
+    /// The same, where the words need more explanation than a list of them.
+    ///
+    /// # Errors
+    /// As [`Texts::one`].
+    pub fn word_of<T: Copy + PartialEq>(
+        &self,
+        keys: &[&'static str],
+        expected: &str,
+        words: &[(&'static str, T)],
+    ) -> Result<Option<T>> {
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.read(keys, |text| {
+            choice(words)(text).ok_or_else(|| {
+                format!(
+                    "{} is not {expected}{}",
+                    shown(text),
+                    question(text, names.iter().copied())
+                )
+            })
+        })
+    }
+
     /// The same for a type whose error explains itself.
     ///
     /// # Errors
@@ -149,7 +206,12 @@ impl Texts<'_> {
     /// # Errors
     /// As [`Texts::one`].
     pub fn flag(&self, keys: &[&'static str]) -> Result<Option<bool>> {
-        self.one(keys, "true or false", truth)
+        self.read(keys, |text| {
+            truth(text).ok_or_else(|| {
+                let asked = question(text, ["true", "false"]);
+                format!("{} is not true or false{asked}", shown(text))
+            })
+        })
     }
 
     fn read<T: PartialEq>(
@@ -203,9 +265,45 @@ impl Texts<'_> {
     }
 }
 
+/// Words in a sentence.
+pub(crate) fn listed(words: &[&str]) -> String {
+    let (last, others) = words.split_last().unwrap_or((&"", &[]));
+    match others.is_empty() {
+        true => (*last).to_owned(),
+        false => format!("{} or {last}", others.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_option_or_value_names_the_nearest() {
+        for front in [FrontEnd::Docker, FrontEnd::Podman] {
+            let refused = |key: &str, value: &str| {
+                let map = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+                Texts { flag: "-o", map: &map }.network(front).unwrap_err().to_string()
+            };
+            for (key, value, wanted) in [
+                ("egres", "none", "-o egres: no such option; did you mean egress? Spoke has "),
+                ("host", "all", "-o host: no such option; did you mean hosts? Spoke has "),
+                (
+                    "neutron.netwrk",
+                    "x",
+                    "-o neutron.netwrk: no such option; did you mean neutron.network? Spoke has ",
+                ),
+                ("colour", "red", "-o colour: no such option; Spoke has "),
+                ("transport", "route", "-o transport is of networks of many hosts; add -o hosts"),
+                ("publish", "lcal", "; did you mean local?"),
+                ("names", "ture", "it is true or false; did you mean true?"),
+                ("egress", "example.org:53/upd", "is none of tcp, udp, sctp; did you mean udp?"),
+            ] {
+                let error = refused(key, value);
+                assert!(error.contains(wanted), "{front:?} {error}");
+            }
+        }
+    }
 
     #[test]
     fn an_empty_value_opens_nothing() {

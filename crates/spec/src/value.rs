@@ -4,13 +4,14 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use model::text::{choice, interfaces, truth};
+use model::text::{choice, interfaces, question, truth};
 use model::{
     AddressSpace, Fence, IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, Via,
     VlanId,
 };
 
 use crate::NetworkSpec;
+use crate::texts::listed;
 
 /// Where a value goes.
 pub type Slot<T> = fn(&mut NetworkSpec) -> &mut Option<T>;
@@ -158,14 +159,13 @@ fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
 }
 
 fn flag(text: &str) -> Result<bool, String> {
-    truth(text).ok_or_else(|| "it is true or false".to_owned())
+    truth(text).ok_or_else(|| format!("it is true or false{}", question(text, ["true", "false"])))
 }
 
 fn word<T: Copy>(text: &str, words: Words<T>) -> Result<T, String> {
     choice(words)(text).ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let (last, others) = words.split_last().unwrap_or((&"", &[]));
-        format!("it is {} or {last}", others.join(", "))
+        format!("it is {}{}", listed(&words), question(text, words.iter().copied()))
     })
 }
 

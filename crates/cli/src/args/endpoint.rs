@@ -153,6 +153,7 @@ fn state(text: &str) -> Result<&'static str, String> {
 
 /// What a value of a filter can be, where it is something else.
 pub(crate) fn no_value(key: &str, text: &str, all: &[String]) -> String {
+    let meant = model::text::meant(text, all.iter().map(String::as_str));
     let text = model::text::shown(text);
-    format!("there is no {key} '{text}'; it is one of {}", all.join(", "))
+    format!("there is no {key} '{text}'; {meant}it is one of {}", all.join(", "))
 }

@@ -3,6 +3,8 @@
 use clap::Args;
 use model::{AmendmentPart, Bandwidth, NetworkName, Period, Quota, Rate};
 
+use model::text::question;
+
 use crate::output::Listing;
 
 /// Bits that pass at once, at least: what a large packet of the kernel's has.
@@ -103,8 +105,10 @@ fn quota(text: &str) -> Result<Allowance, String> {
     if text == "none" {
         return Ok(Allowance(None));
     }
-    let wrong =
-        || format!("{text}: a quota is a size and a period, such as 50GB/month or 10GiB/day");
+    let wrong = || {
+        let meant = question(text, ["none"]);
+        format!("{text}: a quota is a size and a period, such as 50GB/month or 10GiB/day{meant}")
+    };
     let (size, period) = text.split_once('/').ok_or_else(wrong)?;
     let period: Period = period.parse().map_err(|error: model::Error| error.to_string())?;
     let bytes = bytes(size).ok_or_else(wrong)?;
@@ -144,8 +148,12 @@ fn limit(text: &str) -> Result<Limit, String> {
     if text == "none" {
         return Ok(Limit(None));
     }
-    let wrong =
-        || "a rate is a number of bits per second, such as 500kbit, 10mbit or 1.5gbit".to_owned();
+    let wrong = || {
+        let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let known = ["kbit", "mbit", "gbit", "bit"];
+        let meant = if unit == text { question(text, ["none"]) } else { question(unit, known) };
+        format!("a rate is a number of bits per second, such as 500kbit, 10mbit or 1.5gbit{meant}")
+    };
     let lower = text.to_ascii_lowercase();
     let at = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
     let (number, unit) = lower.split_at(at);
@@ -263,6 +271,19 @@ mod tests {
         for wrong in ["", "x", "0", "7", "1mbps", "-1mbit", "1.2.3m", "9999999gbit", "1 mbit", "."]
         {
             assert!(limit(wrong).is_err(), "{wrong}");
+        }
+        for (text, asked) in [
+            ("10mbti", "; did you mean mbit?"),
+            ("1.5kbits", "; did you mean kbit?"),
+            ("non", "; did you mean none?"),
+        ] {
+            assert!(limit(text).unwrap_err().ends_with(asked), "{text}");
+        }
+        assert!(!limit("10furlongs").unwrap_err().contains("did you mean"));
+        for (text, asked) in
+            [("50GB/mnth", "; did you mean month?"), ("none ", "; did you mean none?")]
+        {
+            assert!(quota(text).unwrap_err().ends_with(asked), "{text}");
         }
     }
 }

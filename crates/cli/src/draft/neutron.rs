@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::text::{meant, shown};
 use model::{Error, Ipam, LinkKind, NEUTRON_PREFIX, Network, Result};
 use spec::{NEUTRON_KEYS, NetworkSpec, NeutronOptions, neutron};
 
@@ -46,8 +47,9 @@ fn texts(wanted: &CreateArgs) -> Result<BTreeMap<String, String>> {
         if !NEUTRON_KEYS.contains(&full.as_str()) {
             let known = NEUTRON_KEYS.iter().filter_map(|key| key.strip_prefix(NEUTRON_PREFIX));
             return Err(Error::unsupported(format!(
-                "{FLAG} {}: no such option; there are {}",
-                model::text::shown(key),
+                "{FLAG} {}: no such option; {}there are {}",
+                shown(key),
+                meant(key, known.clone()),
                 known.collect::<Vec<_>>().join(", ")
             )));
         }

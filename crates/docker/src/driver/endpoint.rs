@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use engine::{Engine, Request};
+use model::text::{meant, shown};
 use model::{
     Attachment, AttachmentId, Bridge, DhcpOption, Error, Family, Fence, Gateway, IfName,
     InterfaceNamespace, IpNet, Ipam, Labels, Layer, Lease, Link, LinkKind, Mac, Network, OwnerName,
@@ -160,9 +161,10 @@ fn refuse_unknown(options: &BTreeMap<String, String>) -> Result<()> {
     match options.keys().find(|key| !key.starts_with("com.docker.")) {
         None => Ok(()),
         Some(key) => Err(Error::unsupported(format!(
-            "--driver-opt {}: no such option of an endpoint; there are egress, \
+            "--driver-opt {}: no such option of an endpoint; {}there are egress, \
              egress-strict, com.docker.network.endpoint.ifname, com.docker.network.endpoint.sysctls and label.KEY",
-            key.escape_debug()
+            shown(key),
+            meant(key, [EGRESS, STRICT])
         ))),
     }
 }

@@ -82,7 +82,7 @@ fn options(asked: &libnetwork::NetworkOptions) -> Result<ManyHostsSpec> {
     let spec = spec.ok_or_else(|| Error::bug(format!("a network without -o {HOSTS}")))?;
     let rules = rules(&mut options, asked.internal)?;
     let spec = ManyHostsSpec { rules, ..spec };
-    refuse_others(&options).map(|()| spec)
+    refuse_others(&options, FrontEnd::Docker).map(|()| spec)
 }
 
 /// As of a network of this host, it is kept from other networks unless the caller says otherwise.

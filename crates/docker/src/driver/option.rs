@@ -3,7 +3,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use model::text::{choice, truth};
 use model::{EgressPolicy, Error, Handoff, IfName, IngressPolicy, Labels, Publisher, Result};
 use spec::{DefaultRoute, FrontEnd, KindSpec, NetworkSpec, Source, Texts};
 
@@ -114,7 +113,7 @@ pub(super) fn ingress(
     texts: &Texts<'_>,
     isolation: Option<IngressPolicy>,
 ) -> Result<Option<IngressPolicy>> {
-    match (texts.one(ICC, "true or false", truth)?, isolation) {
+    match (texts.flag(ICC)?, isolation) {
         (None, isolation) => Ok(isolation),
         (Some(false), None | Some(IngressPolicy::Isolated)) => Ok(Some(IngressPolicy::Isolated)),
         (Some(true), None) => Ok(None),
@@ -124,11 +123,8 @@ pub(super) fn ingress(
 }
 
 fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Option<Publisher>> {
-    let given = texts.one(
-        PORTS,
-        "spoke or docker",
-        choice(&[("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)]),
-    )?;
+    let words = [("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)];
+    let given = texts.word(PORTS, &words)?;
     // Hosts on the segment reach containers there directly, and this host may not.
     if kind.kind.as_ref().is_some_and(|kind| kind.is_lan() || matches!(kind, KindSpec::Ovs(_))) {
         return match given {
@@ -147,7 +143,7 @@ fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Opti
 
 fn handoff(texts: &Texts<'_>) -> Result<Option<Handoff>> {
     let words = [("docker", Handoff::Caller), ("spoke", Handoff::Finish)];
-    texts.one(INTERFACES, "docker or spoke", choice(&words))
+    texts.word(INTERFACES, &words)
 }
 
 fn route(
@@ -156,19 +152,16 @@ fn route(
     egress: EgressPolicy,
     kind: &KindOptions,
 ) -> Result<Option<DefaultRoute>> {
-    let given = texts.one(
-        GATEWAY,
-        "default, address or none",
-        choice(&[
-            ("default", DefaultRoute::Bridge),
-            ("address", DefaultRoute::Nowhere),
-            ("none", DefaultRoute::Segment),
-        ]),
-    )?;
+    let words = [
+        ("default", DefaultRoute::Bridge),
+        ("address", DefaultRoute::Nowhere),
+        ("none", DefaultRoute::Segment),
+    ];
+    let given = texts.word(GATEWAY, &words)?;
     if kind.is_elsewhere() {
         return elsewhere(texts, given, egress, kind).map(Some);
     }
-    let inhibited = texts.one(INHIBIT, "true or false", truth)?.unwrap_or(false);
+    let inhibited = texts.flag(INHIBIT)?.unwrap_or(false);
     match (modes.is_isolated(), inhibited, given) {
         (_, true, Some(_)) => Err(texts.contradiction(INHIBIT[0], GATEWAY[0])),
         (true, true, None) => Err(texts.contradiction(INHIBIT[0], mode_key(texts))),

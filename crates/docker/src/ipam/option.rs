@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use model::text::{choice, truth};
 use model::{AddressSpace, NetworkName, Order, Result, Sticky};
 
 use spec::Texts;
@@ -35,14 +34,10 @@ impl PoolSpec {
         Ok(Self {
             network: texts.parsed(NETWORK)?,
             sticky: texts
-                .one(
-                    STICKY,
-                    "mac or name",
-                    choice(&[("mac", Sticky::Mac), ("name", Sticky::Name)]),
-                )?
+                .word(STICKY, &[("mac", Sticky::Mac), ("name", Sticky::Name)])?
                 .unwrap_or(Sticky::No),
             order: order(&texts)?,
-            despite_others: texts.one(OVERLAP, "allow", choice(&[("allow", ())]))?.is_some(),
+            despite_others: texts.word(OVERLAP, &[("allow", ())])?.is_some(),
             address_space: texts.parsed(SPACE)?,
         })
     }
@@ -50,8 +45,8 @@ impl PoolSpec {
 
 fn order(texts: &Texts<'_>) -> Result<Order> {
     let words = [("lowest", Order::LowestFree), ("serial", Order::NextAfterLast)];
-    let given = texts.one(ORDER, "lowest or serial", choice(&words))?;
-    let serial = texts.one(SERIAL, "true or false", truth)?;
+    let given = texts.word(ORDER, &words)?;
+    let serial = texts.flag(SERIAL)?;
     let docker = serial.filter(|serial| *serial).map(|_| Order::NextAfterLast);
     match (given, docker) {
         (Some(given), Some(docker)) if given != docker => {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::text::{choice, truth};
+use model::text::truth;
 use model::{
     Error, Family, NEUTRON_PREFIX, PortSpec, ResourceId, ResourceName, ResourceRef, Result,
 };
@@ -145,7 +145,7 @@ impl KuryrNetworkOptions {
 
 /// Whether `-o` says that published ports are ports of this host.
 pub(super) fn publishes(texts: &Texts<'_>) -> Result<Option<bool>> {
-    texts.one(PUBLISH, "host or none", choice(&[("host", true), ("none", false)]))
+    texts.word(PUBLISH, &[("host", true), ("none", false)])
 }
 
 /// The requested properties of an endpoint's port: its `--driver-opt`, then those of its network.

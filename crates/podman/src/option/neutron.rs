@@ -1,6 +1,5 @@
 //! Networks of OpenStack Neutron: `-o driver=neutron`, with the words that every front end has.
 
-use model::text::choice;
 use model::{Error, Result};
 use spec::{Driver, KindSpec, NEUTRON_KEYS, NetworkSpec, NeutronOptions, Source, Texts};
 
@@ -12,7 +11,7 @@ use crate::wire::NetworkConfig;
 pub(super) fn is_meant(texts: &Texts<'_>) -> Result<bool> {
     let words = [("neutron", ())];
     let expected = "neutron or ovs; other networks are described by -o parent and -o mode";
-    let given = texts.one(&["driver"], expected, choice(&words))?;
+    let given = texts.word_of(&["driver"], expected, &words)?;
     Ok(given.is_some() || texts.there(&[NEUTRON_KEYS]).is_some())
 }
 

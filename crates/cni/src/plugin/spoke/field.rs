@@ -1,6 +1,7 @@
 //! Which fields there are, and which of them each driver has, by the table of options. What a driver
 //! does not have is an error: a field that did nothing would be believed.
 
+use model::text::meant;
 use model::{Error, Fence, Passage, Result, Sources};
 use spec::{Driver, FrontEnd, HOSTS, NetworkOption, NetworkSpec, Value, options};
 
@@ -44,13 +45,15 @@ pub(super) fn refuse_unknown(root: &Object<'_>) -> Result<()> {
         |key: &str| of(key).is_some() || is_one_of(key, &COMMON) || key.starts_with("cni.dev/");
     match root.fields().find(|(key, _)| !known(key)) {
         None => Ok(()),
-        Some((_, node)) => {
+        Some((key, node)) => {
             let mut accepted: Vec<&str> =
                 options(FRONT).flat_map(|option| option.cni).copied().collect();
             accepted.extend(["network", "networks", "sysctl"]);
             accepted.sort_unstable();
+            let meant = meant(key, accepted.iter().copied().chain(COMMON));
             let accepted = accepted.join(", ");
-            let wrong = node.wrong(format!("but type spoke has no such option; it has {accepted}"));
+            let wrong =
+                node.wrong(format!("but type spoke has no such option; {meant}it has {accepted}"));
             Err(Error::unsupported(wrong.to_string()))
         }
     }

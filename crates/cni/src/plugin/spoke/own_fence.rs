@@ -68,8 +68,10 @@ fn refuse_unknown(pod: &Object<'_>) -> Result<()> {
     let is_known = |key: &str| known.iter().any(|known| known.eq_ignore_ascii_case(key));
     match pod.fields().find(|(key, _)| is_ours(key) && !is_known(key)) {
         None => Ok(()),
-        Some((_, node)) => {
-            let why = format!("but Spoke has no such annotation; it has {}", known.join(" and "));
+        Some((key, node)) => {
+            let meant = model::text::meant(key, known);
+            let known = known.join(" and ");
+            let why = format!("but Spoke has no such annotation; {meant}it has {known}");
             Err(Error::unsupported(node.wrong(why).to_string()))
         }
     }

@@ -3,7 +3,6 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use model::text::choice;
 use model::{Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Result, VlanId};
 use spec::ovs::OvsTexts;
 use spec::{Driver, KindSpec, NEUTRON_KEYS, NetworkSpec, NeutronOptions, OVS_KEYS, Texts, options};
@@ -106,8 +105,7 @@ fn driver(texts: &Texts<'_>, mode: Option<Mode>) -> Result<Option<(Driver, &'sta
         ("neutron", Driver::Neutron),
         ("ovs", Driver::Ovs),
     ];
-    let expected = "bridge, macvlan, ipvlan, neutron or ovs";
-    if let Some(given) = texts.one(DRIVER, expected, choice(&words))? {
+    if let Some(given) = texts.word(DRIVER, &words)? {
         return Ok(Some((given, DRIVER[0])));
     }
     if let Some(key) = texts.there(&[NEUTRON_KEYS]) {
@@ -129,15 +127,14 @@ fn driver(texts: &Texts<'_>, mode: Option<Mode>) -> Result<Option<(Driver, &'sta
 
 /// `mode` is the source of addresses, or the same as `macvlan_mode` or `ipvlan_mode`.
 fn mode(texts: &Texts<'_>) -> Result<Option<Mode>> {
-    let of = |text: &str| {
-        let macvlan = choice(&MacvlanMode::WORDS)(text).map(Mode::Macvlan);
-        let ipvlan = || choice(&IpvlanMode::WORDS)(text).map(Mode::Ipvlan);
-        (text == DHCP).then_some(Mode::Dhcp).or(macvlan).or_else(ipvlan)
-    };
-    texts.one(
+    let macvlan = MacvlanMode::WORDS.into_iter().map(|(word, mode)| (word, Mode::Macvlan(mode)));
+    let ipvlan = IpvlanMode::WORDS.into_iter().map(|(word, mode)| (word, Mode::Ipvlan(mode)));
+    let words: Vec<(&str, Mode)> =
+        [(DHCP, Mode::Dhcp)].into_iter().chain(macvlan).chain(ipvlan).collect();
+    texts.word_of(
         MODE,
         "dhcp, or a mode of macvlan (bridge, private, vepa, passthru) or ipvlan (l2, l3, l3s)",
-        of,
+        &words,
     )
 }
 
@@ -147,11 +144,7 @@ fn macvlan(
     mode: Option<Mode>,
     key: &str,
 ) -> Result<Macvlan> {
-    let given = texts.one(
-        MACVLAN_MODE,
-        "bridge, private, vepa or passthru",
-        choice(&MacvlanMode::WORDS),
-    )?;
+    let given = texts.word(MACVLAN_MODE, &MacvlanMode::WORDS)?;
     let mode = match mode {
         Some(Mode::Macvlan(mode)) => agreed(texts, given, mode, MACVLAN_MODE)?,
         Some(Mode::Ipvlan(_)) => return Err(texts.contradiction(key, MODE[0])),
@@ -165,7 +158,7 @@ fn macvlan(
 }
 
 fn ipvlan(texts: &Texts<'_>, spec: &NetworkSpec, mode: Option<Mode>, key: &str) -> Result<Ipvlan> {
-    let given = texts.one(IPVLAN_MODE, "l2, l3 or l3s", choice(&IpvlanMode::WORDS))?;
+    let given = texts.word(IPVLAN_MODE, &IpvlanMode::WORDS)?;
     let mode = match mode {
         Some(Mode::Ipvlan(mode)) => agreed(texts, given, mode, IPVLAN_MODE)?,
         // Its containers share the parent's hardware address, by which a server distinguishes

@@ -1,6 +1,5 @@
 //! How packets get through a bridge of Docker's own (`gateway_mode_ipv4`, `_ipv6`).
 
-use model::text::choice;
 use model::{Absence, Error, Family, Result};
 use spec::Texts;
 
@@ -40,7 +39,7 @@ impl Modes {
             ("routed", Mode::Routed),
             ("isolated", Mode::Isolated),
         ];
-        let of = |keys| texts.one(keys, "nat, nat-unprotected, routed or isolated", choice(&words));
+        let of = |keys| texts.word(keys, &words);
         let (v4, v6) = (of(MODE_V4)?.unwrap_or(Mode::Nat), of(MODE_V6)?.unwrap_or(Mode::Nat));
         let modes = match (options.ipv4.unwrap_or(true), options.ipv6) {
             (true, true) => Self { v4: Some(v4), v6: Some(v6) },
