@@ -10,7 +10,6 @@ use host::facts::{HostFacts, HostRoute};
 use model::{IpNet, Network, NetworkName, Runtime, overlap, overlapping_pairs};
 
 use crate::context::CommandContext;
-use crate::titles::in_commands;
 
 /// A subnet, and the network that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +110,7 @@ fn ours(
 /// A network in the book is removed where it was made: its runtime would make it again. One that no file of a runtime
 /// describes any more, or that came on standard input, is in the book only.
 fn removal(network: &Network, is_described: bool) -> String {
-    let (name, own) = (network.called(), in_commands(network));
+    let (name, own) = (network.called(), network.in_commands());
     match network.runtime {
         Runtime::Podman | Runtime::Cni | Runtime::Reference if !is_described => {
             format!("spoke network rm {own}")

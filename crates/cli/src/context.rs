@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ::docker::api::Container;
 use ::host::cloud::Listed;
 use ::host::dataplane::Foreign;
+use ::host::engines::Networks;
 use ::host::facts::HostFacts;
 use ::host::kurma::Host;
 use ::neutron::Neutron;
@@ -45,8 +46,10 @@ pub struct CommandContext<'a> {
     /// The ids of the networks that the Docker Engines of this host list; `None` where not all of them
     /// answer, or none is asked.
     pub listed: &'a dyn Fn() -> Option<Listed>,
-    /// The networks that the Docker Engines of this host list, with their drivers; of those that answer.
-    pub docker_networks: &'a dyn Fn() -> Vec<docker::api::Network>,
+    /// The same with their drivers, also of those engines alone that answer.
+    pub docker_networks: &'a dyn Fn() -> Networks,
+    /// What Docker calls the driver, by this host's configuration; none where that serves no plugin.
+    pub docker_driver: Option<String>,
     /// The third-party Docker plugins.
     pub foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
     /// The running containers of each Docker Engine of this host, `NotFound` where there is none; called only where

@@ -59,9 +59,11 @@ fn checks(context: &CommandContext) -> Vec<Check> {
     let (networks, attachments) = book.unwrap_or_default();
     let networks = titles(context).entitled(networks);
     checks.extend(daemon::check(context, &networks));
-    checks.extend(removed::checks(context, &networks, &attachments));
     if is_read {
-        checks.extend(lost_networks::check(context));
+        // Each engine is asked once, and may take its time.
+        let docker = (context.docker_networks)();
+        checks.extend(removed::checks(context, (&networks, &attachments), docker.ids.as_ref()));
+        checks.extend(lost_networks::check(context, docker.there));
     }
     checks.extend(super::via::checks(&networks, &attachments, start(context)));
     checks.extend(traffic::forwarding(&context.root, &networks, &attachments));

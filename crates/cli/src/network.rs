@@ -14,7 +14,7 @@ use model::{Alias, Kind, Network, Result};
 use super::args::{CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, no_value};
 use super::table::Table;
 use super::titles::shown;
-use super::view::NetworkView;
+use super::view::{NetworkView, READY};
 use super::{claims, draft, host};
 use crate::answer::Answer;
 use crate::context::CommandContext;
@@ -108,6 +108,9 @@ fn table(rows: &[NetworkView]) -> Table {
     let mut heads = vec!["NAME", "DRIVER", "RUNTIME", "SUBNETS", "DEVICE", "ATTACHED"];
     let has_ways = rows.iter().any(|row| row.via.is_some());
     heads.extend(has_ways.then_some("VIA"));
+    // Most networks are ready all the time.
+    let has_states = rows.iter().any(|row| row.state != READY);
+    heads.extend(has_states.then_some("STATE"));
     let mut table = Table::new(&heads);
     for row in rows {
         let subnets: Vec<&str> = row.subnets.iter().map(|subnet| subnet.subnet.as_str()).collect();
@@ -123,7 +126,8 @@ fn table(rows: &[NetworkView]) -> Table {
             row.device(),
             row.attached.to_string(),
         ];
-        table.row(cells.into_iter().chain(has_ways.then_some(via)));
+        let state = has_states.then(|| row.state.to_owned());
+        table.row(cells.into_iter().chain(has_ways.then_some(via)).chain(state));
     }
     table
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::host::dataplane::Foreign;
+use ::host::engines::Networks;
 use ::host::facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
@@ -183,7 +184,13 @@ impl Fixture {
                 self.engines_asked.set(self.engines_asked.get() + 1);
                 self.listed.borrow().clone()
             },
-            docker_networks: &|| self.docker_networks.borrow().clone(),
+            docker_networks: &|| {
+                self.engines_asked.set(self.engines_asked.get() + 1);
+                let (there, ids) =
+                    (self.docker_networks.borrow().clone(), self.listed.borrow().clone());
+                Networks { there, ids }
+            },
+            docker_driver: Some("spoke".to_owned()),
             foreign: &|| Ok(Arc::clone(&self.foreign)),
             kurma: ::host::kurma::Host::new(&config, &|_| None),
             names_host: false,

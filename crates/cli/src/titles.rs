@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 use host::event::{Event, What};
-use model::{Alias, Attachment, Kind, Network, NetworkName, Result, Runtime};
+use model::{Alias, Attachment, Kind, Network, NetworkName, Result};
 use serde::Serialize;
 
 /// By their names in the book. Lists are made with those, and say these.
@@ -16,6 +16,8 @@ pub(super) struct Titles {
     theirs: BTreeMap<(String, String), String>,
     /// The runtimes that made them.
     makers: BTreeMap<String, String>,
+    /// Their names in commands of Spoke's ([`Network::in_commands`]).
+    in_commands: BTreeMap<String, String>,
 }
 
 /// What was written down about a network, with what that is called now, for scripts.
@@ -56,7 +58,14 @@ impl Titles {
             Some((network.name.to_string(), network.title.as_ref()?.to_string()))
         });
         let makers = networks.iter().map(|it| (it.name.to_string(), it.runtime.to_string()));
-        Self { ours: titled.collect(), theirs: BTreeMap::new(), makers: makers.collect() }
+        let in_commands =
+            networks.iter().map(|it| (it.name.to_string(), it.in_commands().to_string()));
+        Self {
+            ours: titled.collect(),
+            theirs: BTreeMap::new(),
+            makers: makers.collect(),
+            in_commands: in_commands.collect(),
+        }
     }
 
     /// All that the book has.
@@ -105,6 +114,18 @@ impl Titles {
     /// What an attachment's runtime calls its network.
     pub(super) fn of_record(&self, record: &Attachment) -> Option<String> {
         self.title(record.id.network.as_str(), Some(&record.runtime.to_string()))
+    }
+
+    /// What an attachment's network is called, where that is not its name in the book: by a command, or by the runtime.
+    pub(super) fn other_name(&self, record: &Attachment) -> Option<String> {
+        let renamed = || self.ours.get(record.id.network.as_str()).cloned();
+        self.of_record(record).or_else(renamed)
+    }
+
+    /// The name of an attachment's network in commands of Spoke's.
+    pub(super) fn in_commands(&self, record: &Attachment) -> String {
+        let name = record.network();
+        self.in_commands.get(name.as_str()).cloned().unwrap_or_else(|| name.to_string())
     }
 
     /// What people call an attachment's network.
@@ -216,17 +237,6 @@ pub(super) fn with_name(text: &str, network: &str, title: &str) -> String {
 /// The command of Spoke's that sentences name.
 const REMOVAL: [&str; 3] = ["spoke", "network", "rm"];
 
-/// A network's name in commands of Spoke's. What a runtime calls it another runtime may call another one; what a command of
-/// Spoke's has called it is no other one's name, and its name in the book may be by now.
-pub(super) fn in_commands(network: &Network) -> &NetworkName {
-    match network.runtime {
-        Runtime::Spoke => network.called(),
-        Runtime::Podman | Runtime::Cni | Runtime::Reference | Runtime::Docker | Runtime::Kurma => {
-            &network.name
-        }
-    }
-}
-
 /// What people call the network of a row, by what the row says of it.
 pub(super) fn shown<'a>(title: &'a Option<String>, network: &'a String) -> &'a String {
     title.as_ref().unwrap_or(network)
@@ -261,7 +271,7 @@ pub(super) fn meant(engine: &Engine<'_>, called: &NetworkName) -> Result<Network
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use model::{Ipam, Timestamp, Wiring};
+    use model::{Ipam, Runtime, Timestamp, Wiring};
 
     use super::*;
 

@@ -7,7 +7,6 @@ use netlink::sysctl::{self, Parameter};
 use serde::Serialize;
 
 use super::check::Check;
-use super::titles::in_commands;
 
 /// The way out of a network, where it has one of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -117,7 +116,7 @@ fn mended(network: &Network, way: &str) -> String {
         Some(Via::Gateways(_)) => format!("see that {way} is a neighbour of this host"),
         _ => format!("start {way}"),
     };
-    let name = in_commands(network);
+    let name = network.in_commands();
     match network.runtime {
         Runtime::Spoke | Runtime::Docker => {
             format!("{first}, or give it another way: spoke network set --via WAY {name}")

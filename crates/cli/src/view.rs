@@ -21,6 +21,7 @@ use super::args::RowFilter;
 use super::claims;
 use super::mapped::Mapped;
 use super::titles::Titles;
+pub(super) use remote::READY;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,7 +49,7 @@ pub(super) struct NetworkView {
     pub(super) neutron: Option<neutron::NeutronView>,
     /// What of Open vSwitch it is.
     pub(super) ovs: Option<model::Ovs>,
-    /// Whether containers can be attached: `made`, or not.
+    /// Whether containers can be attached: `ready`, or why not.
     pub(super) state: &'static str,
     /// Its part in a third-party Docker plugin.
     pub(super) remote: Option<remote::RemoteView>,
@@ -169,7 +170,7 @@ impl NetworkView {
             probe: lan.probe,
             neutron: neutron::NeutronView::of(network),
             ovs,
-            state: remote::stage(network),
+            state: remote::state(network),
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             direct: [Family::V4, Family::V6].into_iter().any(|family| wiring.is_direct(family)),

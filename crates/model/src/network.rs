@@ -82,6 +82,19 @@ impl Network {
         self.title.as_ref().unwrap_or(&self.name)
     }
 
+    /// Its name in commands of Spoke's that are advised. What a runtime calls it another runtime may call another one; what a
+    /// command of Spoke's has called it is no other one's name, and its name in the book may be by now.
+    pub fn in_commands(&self) -> &NetworkName {
+        match self.runtime {
+            Runtime::Spoke => self.called(),
+            Runtime::Podman
+            | Runtime::Cni
+            | Runtime::Reference
+            | Runtime::Docker
+            | Runtime::Kurma => &self.name,
+        }
+    }
+
     /// Whether a third-party plugin makes its links or allocates its addresses. That plugin must
     /// learn of the network before the first attachment, and again after the last one.
     pub fn is_remote(&self) -> bool {

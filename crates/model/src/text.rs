@@ -50,8 +50,10 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     let given = given.to_lowercase();
     let known: Vec<&str> = known.into_iter().collect();
     let distance = |word: &'a str| {
-        let changes = strsim::osa_distance(&given, &word.to_lowercase());
-        let longer = given.chars().count().max(word.chars().count());
+        let lower = word.to_lowercase();
+        let (given, known) = without_family(&given, &lower);
+        let changes = strsim::osa_distance(given, known);
+        let longer = given.chars().count().max(known.chars().count());
         (changes * 3 <= longer).then_some((changes, word))
     };
     let near = known.iter().copied().filter_map(distance).min_by_key(|(changes, _)| *changes);
@@ -59,6 +61,14 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         |word: &&&str| given.len() >= SHORTEST_PART && word.to_lowercase().contains(&given);
     let whole = || known.iter().filter(is_whole).min_by_key(|word| word.len()).copied();
     near.map(|(_, word)| word).or_else(whole)
+}
+
+/// Both without what they begin with in common, up to a dot: options of one family, such as `neutron.mac`, would be near each other.
+fn without_family<'a>(one: &'a str, other: &'a str) -> (&'a str, &'a str) {
+    let common = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other);
+    let dot = common.enumerate().filter(|(_, (byte, _))| *byte == b'.').last();
+    let after = dot.map_or(0, |(at, _)| at + 1);
+    (one.get(after..).unwrap_or(one), other.get(after..).unwrap_or(other))
 }
 
 /// The question that a message asks before it lists the known words: with a space behind it, and empty where none of
@@ -102,6 +112,7 @@ mod tests {
             ("icc", None),
             ("x", None),
             ("colour", None),
+            ("com.docker.network.bridge.name", None),
         ] {
             assert_eq!(nearest(given, known), wanted, "{given}");
         }

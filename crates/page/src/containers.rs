@@ -100,6 +100,7 @@ fn of_network(html: &mut Html, network: &Network) {
             }
         };
         fact("Name here", network.title.as_ref().map_or("", |_| &network.name));
+        fact("State", &network.state);
         fact("Subnets", &network.subnets.join(", "));
         fact("Driver", &network.driver);
         fact("Device", network.device.as_deref().unwrap_or_default());

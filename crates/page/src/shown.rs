@@ -55,6 +55,8 @@ pub struct Network {
     pub internal: bool,
     /// What runtimes call it, where they call it otherwise.
     pub titles: Vec<String>,
+    /// Whether containers can be attached: `ready`, or why not.
+    pub state: String,
 }
 
 impl Network {

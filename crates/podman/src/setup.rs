@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use engine::Request;
+use model::text::{meant, shown};
 use model::{
     Attached, Error, Fence, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool, Range,
     Result, Runtime, Sandbox, Wiring,
@@ -26,10 +27,11 @@ const STRICT: &str = "egress-strict";
 pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<StatusBlock> {
     if let Some(key) = exec.options().keys().find(|key| ![EGRESS, STRICT].contains(&key.as_str())) {
         return Err(Error::unsupported(format!(
-            "--network {}:{}: no such option of a container; Spoke has ip, mac, alias, \
+            "--network {}:{}: no such option of a container; {}Spoke has ip, mac, alias, \
              interface_name, egress and egress-strict",
             exec.network.name,
-            key.escape_debug()
+            shown(key),
+            meant(key, [EGRESS, STRICT, "ip", "mac", "alias", "interface_name"])
         )));
     }
     let network = network(exec, context)?;

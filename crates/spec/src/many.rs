@@ -9,6 +9,7 @@ use model::{
     SharedRules, TransportChoice,
 };
 
+use crate::texts::pair;
 use crate::{FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Texts, find};
 
 /// Where the network is to be.
@@ -117,17 +118,17 @@ pub fn refuse_others(options: &BTreeMap<String, String>, front: FrontEnd) -> Res
     let is_known = |key: &str| {
         find(front, key).is_some() || NEUTRON_KEYS.contains(&key) || OVS_KEYS.contains(&key)
     };
-    match options.keys().next() {
+    match options.iter().next() {
         None => Ok(()),
-        Some(other) if !is_known(other) => {
+        Some((other, value)) if !is_known(other) => {
             let there: Vec<&str> = KEYS.into_iter().chain(rules(front)).collect();
-            let (meant, shown) = (meant(other, there.iter().copied()), shown(other));
+            let (meant, shown) = (meant(other, there.iter().copied()), pair(other, value));
             Err(Error::unsupported(format!(
                 "-o {shown}: no such option; {meant}a network of many hosts has {}",
                 there.join(", ")
             )))
         }
-        Some(other) => {
+        Some((other, _)) => {
             let why = lacks(&format!("-o {HOSTS}"));
             Err(Error::unsupported(format!("-o {}: {why}", other.escape_debug())))
         }

@@ -36,7 +36,9 @@ impl Texts<'_> {
     /// The same where a caller may have meant one of `others`, too.
     fn refuse_unknown_beside(&self, known: &[&[&str]], others: &[&str]) -> Result<()> {
         let is_known = |key: &str| known.iter().any(|keys| keys.contains(&key));
-        let Some(key) = self.map.keys().find(|key| !is_known(key)) else { return Ok(()) };
+        let Some((key, value)) = self.map.iter().find(|(key, _)| !is_known(key)) else {
+            return Ok(());
+        };
         let known = known.iter().flat_map(|keys| keys.iter().copied());
         let meant = meant(key, known.clone().chain(others.iter().copied()));
         let of_neutron = |key: &str| key.starts_with(NEUTRON_PREFIX);
@@ -57,7 +59,7 @@ impl Texts<'_> {
         Err(Error::unsupported(format!(
             "{} {}: no such option; {meant}Spoke has {there}",
             self.flag,
-            shown(key)
+            pair(key, value)
         )))
     }
 
@@ -265,6 +267,14 @@ impl Texts<'_> {
     }
 }
 
+/// An option as it was given.
+pub(crate) fn pair(key: &str, value: &str) -> String {
+    match value {
+        "" => shown(key),
+        value => format!("{}={}", shown(key), shown(value)),
+    }
+}
+
 /// Words in a sentence.
 pub(crate) fn listed(words: &[&str]) -> String {
     let (last, others) = words.split_last().unwrap_or((&"", &[]));
@@ -286,14 +296,14 @@ mod tests {
                 Texts { flag: "-o", map: &map }.network(front).unwrap_err().to_string()
             };
             for (key, value, wanted) in [
-                ("egres", "none", "-o egres: no such option; did you mean egress? Spoke has "),
-                ("host", "all", "-o host: no such option; did you mean hosts? Spoke has "),
+                ("egres", "none", "-o egres=none: no such option; did you mean egress? Spoke has "),
+                ("host", "all", "-o host=all: no such option; did you mean hosts? Spoke has "),
                 (
                     "neutron.netwrk",
                     "x",
-                    "-o neutron.netwrk: no such option; did you mean neutron.network? Spoke has ",
+                    "-o neutron.netwrk=x: no such option; did you mean neutron.network? Spoke has ",
                 ),
-                ("colour", "red", "-o colour: no such option; Spoke has "),
+                ("colour", "red", "-o colour=red: no such option; Spoke has "),
                 ("transport", "route", "-o transport is of networks of many hosts; add -o hosts"),
                 ("publish", "lcal", "; did you mean local?"),
                 ("names", "ture", "it is true or false; did you mean true?"),

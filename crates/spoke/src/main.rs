@@ -93,6 +93,7 @@ fn command(args: Vec<OsString>) -> u8 {
         neutron: &|| neutron_of(&config),
         listed: &|| cloud::listed(&config.docker, engines::TIMEOUT),
         docker_networks: &|| engines::networks(&config.docker),
+        docker_driver: config.docker.enabled.then(|| config.docker.driver().to_owned()),
         kurma: host::kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),

@@ -1,5 +1,6 @@
 //! A check of `spoke doctor`: Docker has the networks that the book has of it.
 
+use host::cloud::Listed;
 use host::serving::is_served;
 use model::{Alias, Attachment, Network, Runtime};
 
@@ -19,9 +20,11 @@ pub(crate) fn is_made(alias: &Alias, context: &CommandContext) -> bool {
 /// subnet. The daemon frees what its engine has listed before.
 pub(super) fn checks(
     context: &CommandContext,
-    networks: &[Network],
-    attachments: &[Attachment],
+    (networks, attachments): (&[Network], &[Attachment]),
+    listed: Option<&Listed>,
 ) -> Vec<Check> {
+    // An engine that does not answer may have any of them.
+    let Some(listed) = listed else { return Vec::new() };
     let read = || (context.engine)()?.records.aliases();
     // A book that cannot be read is another check's.
     let Ok(aliases) = read() else { return Vec::new() };
@@ -33,11 +36,6 @@ pub(super) fn checks(
         .map(|network| (network, of(network)))
         .filter(|(_, known)| !known.is_empty() && known.iter().all(|it| is_made(it, context)))
         .collect();
-    if dockers.is_empty() {
-        return Vec::new();
-    }
-    // An engine that does not answer may have any of them.
-    let Some(listed) = (context.listed)() else { return Vec::new() };
     let is_gone = |known: &[&Alias]| known.iter().all(|alias| !listed.contains(alias.id.as_str()));
     let is_used = |network: &Network| attachments.iter().any(|it| it.id.network == network.name);
     let gone = dockers.iter().filter(|(_, known)| is_gone(known));

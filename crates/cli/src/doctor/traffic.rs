@@ -13,7 +13,6 @@ use super::super::findings;
 use crate::check::{Check, parameter};
 use crate::context::CommandContext;
 use crate::daemon::restart;
-use crate::titles::in_commands;
 
 /// The default MTU of Ethernet devices, in bytes.
 const ETHERNET_MTU: u32 = 1500;
@@ -252,7 +251,7 @@ fn lower_mtu(network: &Network, mtu: u32) -> String {
     let name = network.called();
     match network.runtime {
         Runtime::Spoke | Runtime::Docker => {
-            format!("spoke network set --mtu {mtu} {}", in_commands(network))
+            format!("spoke network set --mtu {mtu} {}", network.in_commands())
         }
         Runtime::Podman => format!(
             "podman network create -d spoke -o mtu={mtu} NEW, and podman network connect NEW CONTAINER for \

@@ -148,7 +148,11 @@ impl<'a> HostRecords<'a> {
         let links = of_it().filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
         let plug = |link| {
             let plug = plug(link, self.aliases, of_it())?;
-            Some(Plug { title: self.titles.of_record(link), ..plug })
+            Some(Plug {
+                title: self.titles.other_name(link),
+                in_commands: self.titles.in_commands(link),
+                ..plug
+            })
         };
         let mut plugs: Vec<Plug> = links.filter_map(plug).collect();
         let path =
@@ -326,6 +330,7 @@ fn plug<'a>(
     Some(Plug {
         network: record.network().to_string(),
         title: None,
+        in_commands: record.network().to_string(),
         known_as: known_as(record, aliases),
         interface,
         addresses: held.iter().map(|it| (it.address, it.gateway)).collect(),

@@ -27,6 +27,7 @@ pub(super) fn shown(
         device: view.bridge,
         parent: view.parent,
         internal: view.internal,
+        state: view.state.to_owned(),
         titles,
     }
 }

@@ -7,7 +7,10 @@ use super::*;
 fn filters_have_values_that_there_are() {
     let host = two_networks();
     for (line, said) in [
-        ("ps -f runtime=podmann", "there is no runtime 'podmann'; did you mean podman? it is one of cni, docker, kurma"),
+        (
+            "ps -f runtime=podmann",
+            "there is no runtime 'podmann'; did you mean podman? it is one of cni, docker, kurma",
+        ),
         ("ps -f state=xx", "there is no state 'xx'; it is one of reserved, attaching, attached"),
         ("endpoint ls -f state=xx", "there is no state 'xx'"),
         ("network ls -f runtime=podmann", "there is no runtime 'podmann'"),

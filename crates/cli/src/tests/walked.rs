@@ -28,12 +28,26 @@ fn doctor_names_networks_that_the_book_has_lost() {
     ]);
     assert!(!host.try_spoke(&["doctor"]).1.contains("that the book has not"));
     host.docker_networks.borrow_mut().push(listed("cc", "shop", "spoke:latest", Reach::Local));
+    host.engines_asked.take();
     let (code, report, _) = host.try_spoke(&["doctor"]);
-    assert_eq!(code, 1);
+    assert_eq!((code, host.engines_asked.take()), (1, 1), "engines are asked once");
     assert!(
-        report.contains("FAIL  Docker has networks of driver spoke that the book has not: shop;"),
+        report.contains(
+            "FAIL  Docker has networks of driver spoke:latest that the book has not: shop;"
+        ),
         "{report}"
     );
+    for (driver, is_found) in [
+        ("example/spoke:latest", true),
+        ("registry.example:5000/net/spoke", true),
+        ("spoke2", false),
+        ("spoke/net:latest", false),
+    ] {
+        host.docker_networks.replace(vec![listed("cc", "shop", driver, Reach::Local)]);
+        let report = host.try_spoke(&["doctor"]).1;
+        let found = format!("Docker has networks of driver {driver} that the book has not: shop;");
+        assert_eq!(report.contains(&found), is_found, "{driver}: {report}");
+    }
 }
 
 /// Whoever asks is called as in other commands.

@@ -1,9 +1,12 @@
 //! The output about networks of Docker plugins, and their addresses.
 
-use model::{Attachment, Family, Ipam, LinkKind, Network, Phase, RemotePool, Stage};
+use model::{Attachment, Family, Ipam, LinkKind, Network, Phase, RemotePool, Stage, Unmaking};
 use serde::Serialize;
 
 use super::SubnetView;
+
+/// The state of a network to which containers can be attached.
+pub(crate) const READY: &str = "ready";
 
 /// Of a network whose containers a Docker network plugin connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -68,15 +71,16 @@ pub(crate) fn led(record: &Attachment) -> Option<&[Family]> {
     Some(if matches!(record.phase, Phase::Attached(_)) { families } else { &[] })
 }
 
-/// How far a network is made.
-pub(super) fn stage(network: &Network) -> &'static str {
+/// Whether containers can be attached to a network, in the words of the glossary.
+pub(super) fn state(network: &Network) -> &'static str {
     match network.stage {
-        Stage::Made => "made",
+        Stage::Made => READY,
         Stage::Draining if network.unsupported => "unsupported",
         Stage::Draining => "draining",
-        Stage::Making { .. } => "making",
-        Stage::Unmaking { .. } => "unmaking",
-        Stage::Failed => "left",
+        Stage::Making { .. } => "creating",
+        Stage::Unmaking { why: Unmaking::Removed, .. } => "removing",
+        Stage::Unmaking { why: Unmaking::Renamed, .. } => "renaming",
+        Stage::Failed => "failed",
         Stage::Template => "config-only",
     }
 }

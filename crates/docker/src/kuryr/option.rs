@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::text::truth;
+use model::text::{meant, shown, truth};
 use model::{
     Error, Family, NEUTRON_PREFIX, PortSpec, ResourceId, ResourceName, ResourceRef, Result,
 };
@@ -180,8 +180,9 @@ fn texts<'a>(flag: &'static str, map: &'a BTreeMap<String, String>) -> Result<Te
     match map.keys().find(is_unknown) {
         None => Ok(Texts { flag, map }),
         Some(key) => Err(Error::invalid(format!(
-            "{flag} {}: no such option; there are {}",
-            model::text::shown(key),
+            "{flag} {}: no such option; {}there are {}",
+            shown(key),
+            meant(key, known.iter().copied()),
             known.join(", ")
         ))),
     }

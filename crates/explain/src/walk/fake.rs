@@ -161,6 +161,7 @@ pub(super) fn plug(network: &str) -> Plug {
     Plug {
         network: network.to_owned(),
         title: None,
+        in_commands: network.to_owned(),
         known_as: Vec::new(),
         interface: "eth0".parse().unwrap(),
         addresses: Vec::new(),

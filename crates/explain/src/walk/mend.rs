@@ -8,7 +8,7 @@ use super::site::{Plug, Site};
 
 /// Connects a container to a network: its runtime has to know of it.
 pub(super) fn connect(site: &Site, plug: &Plug) -> Option<String> {
-    let (name, network) = (bare(&site.name), &plug.network);
+    let (name, network) = (bare(&site.name), &plug.in_commands);
     let known = plug.known_as.iter().find(|(runtime, _)| *runtime == site.runtime);
     Some(match (site.runtime, known) {
         (Runtime::Spoke, _) => format!("spoke network connect {network} {name}"),
@@ -104,7 +104,7 @@ pub(super) fn full(site: &Site) -> String {
 /// Has everybody reach the published ports of a network, where a command can say so.
 pub(super) fn widen(site: &Site, plug: &Plug) -> Option<String> {
     // Two engines may call different networks so: a command is given the name that is one network's.
-    let network = &plug.network;
+    let network = &plug.in_commands;
     match site.runtime {
         Runtime::Spoke | Runtime::Docker => {
             Some(format!("spoke network set --publish any {network}"))

@@ -310,7 +310,7 @@ fn fenced(from: Option<(&Site, &Plug)>, is_own: bool) -> Known {
         ),
         // Two runtimes may call different networks alike: a command is given the name that is one network's.
         (Some((_, plug)), false) => {
-            let network = &plug.network;
+            let network = &plug.in_commands;
             format!(
                 "the egress rules of network {} do not allow it: spoke egress suggest {network} names the rule, and spoke \
              egress set {network} sets it",

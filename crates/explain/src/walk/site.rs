@@ -85,8 +85,10 @@ pub enum Bridging {
 pub struct Plug {
     /// Its network.
     pub network: String,
-    /// What its runtime calls the network, where that differs.
+    /// What a command or its runtime calls the network, where that differs.
     pub title: Option<String>,
+    /// The network's name in commands of Spoke's that are advised.
+    pub in_commands: String,
     /// What runtimes call the network.
     pub known_as: Vec<(Runtime, String)>,
     /// Its name.

@@ -127,8 +127,9 @@ fn own_limits(call: &Call<'_>, root: &Object<'_>, template: &Wiring) -> Result<O
 pub(super) fn limits(asked: &Object<'_>, template: &Wiring) -> Result<Option<Bandwidth>> {
     const FIELDS: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
     let known = |key: &str| FIELDS.iter().any(|field| field.eq_ignore_ascii_case(key));
-    if let Some((_, node)) = asked.fields().find(|(key, _)| !known(key)) {
-        let why = format!("but bandwidth has no such option; it has {}", FIELDS.join(", "));
+    if let Some((key, node)) = asked.fields().find(|(key, _)| !known(key)) {
+        let (meant, there) = (model::text::meant(key, FIELDS), FIELDS.join(", "));
+        let why = format!("but bandwidth has no such option; {meant}it has {there}");
         return Err(Error::unsupported(node.wrong(why).to_string()));
     }
     let limits = bandwidth::of(asked)?;
@@ -177,8 +178,9 @@ pub(super) fn object_of<'a>(
 ) -> Result<Object<'a>> {
     let object = node.object().map_err(|_| node.wrong(otherwise))?;
     let known = |key: &str| fields.iter().any(|field| field.eq_ignore_ascii_case(key));
-    if let Some((_, unknown)) = object.fields().find(|(key, _)| !known(key)) {
-        let why = format!("but there is no such option; there are {}", fields.join(", "));
+    if let Some((key, unknown)) = object.fields().find(|(key, _)| !known(key)) {
+        let (meant, there) = (model::text::meant(key, fields.iter().copied()), fields.join(", "));
+        let why = format!("but there is no such option; {meant}there are {there}");
         return Err(Error::unsupported(unknown.wrong(why).to_string()));
     }
     Ok(object)

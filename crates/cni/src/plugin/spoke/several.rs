@@ -76,8 +76,9 @@ fn entry<'a>(node: &Node<'a>, is_leaving: bool) -> Result<Entry<'a>> {
         field::refuse_null(&object, &field::closing())?;
     }
     let known = |key: &str| FIELDS.iter().any(|field| field.eq_ignore_ascii_case(key));
-    if let Some((_, unknown)) = object.fields().find(|(key, _)| !known(key)) {
-        let why = format!("but a network to join has no such option; it has {}", FIELDS.join(", "));
+    if let Some((key, unknown)) = object.fields().find(|(key, _)| !known(key)) {
+        let (meant, there) = (model::text::meant(key, FIELDS), FIELDS.join(", "));
+        let why = format!("but a network to join has no such option; {meant}it has {there}");
         return Err(Error::unsupported(unknown.wrong(why).to_string()));
     }
     let name = object.parse("name")?.ok_or_else(|| node.wrong("which has no \"name\""))?;
