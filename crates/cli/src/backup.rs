@@ -26,12 +26,34 @@ struct RestoredView {
     left_out: Vec<String>,
 }
 
-pub(super) fn backup(wanted: &BackupArgs, context: &CommandContext) -> Result<Answer> {
+/// What was written into a file.
+#[derive(Serialize)]
+struct BackupView {
+    file: String,
+    records: usize,
+    /// What is damaged, and not in it.
+    damaged: Vec<String>,
+}
+
+pub(super) fn backup(
+    wanted: &BackupArgs,
+    output: Output,
+    context: &CommandContext,
+) -> Result<Answer> {
     let engine = (context.engine)()?;
     let damaged = engine.repair.damaged_durable()?;
     let records = engine.repair.backup()?;
     let bytes = archive::write(&records, env!("CARGO_PKG_VERSION"), context.now)?;
     let mut answer = written(&wanted.file, bytes)?;
+    // Standard output has the backup itself.
+    if wanted.file != Path::new(STANDARD) {
+        let view = BackupView {
+            file: wanted.file.display().to_string(),
+            records: records.len(),
+            damaged: damaged.iter().map(|it| it.path.to_string()).collect(),
+        };
+        answer.text = render(output, &view, String::new)?;
+    }
     if !damaged.is_empty() {
         let not_in =
             |it: &engine::port::Damaged| format!("not in the backup: {}: {}", it.path, it.why);

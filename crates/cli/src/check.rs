@@ -2,7 +2,35 @@
 
 use std::path::Path;
 
+use clap::CommandFactory;
 use serde::Serialize;
+
+use crate::args::Cli;
+
+/// The programs that are advised besides this one.
+const PROGRAMS: [&str; 21] = [
+    "bridge",
+    "chmod",
+    "docker",
+    "ebtables",
+    "firewall-cmd",
+    "ip",
+    "ip6tables",
+    "iptables",
+    "iptables-legacy",
+    "journalctl",
+    "modprobe",
+    "nft",
+    "nsenter",
+    "ovs-vsctl",
+    "podman",
+    "rm",
+    "sudo",
+    "sysctl",
+    "systemctl",
+    "tail",
+    "ufw",
+];
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,25 +58,62 @@ impl Status {
 pub(crate) struct Check {
     pub(crate) status: Status,
     pub(crate) what: String,
+    /// The command that mends it, which can be run as it is.
     pub(crate) fix: Option<String>,
+    /// What the operator has to do where no command does it.
+    pub(crate) note: Option<String>,
 }
 
 impl Check {
     pub(crate) fn ok(what: impl Into<String>) -> Self {
-        Self { status: Status::Ok, what: what.into(), fix: None }
+        Self { status: Status::Ok, what: what.into(), fix: None, note: None }
     }
 
     pub(crate) fn warn(what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { status: Status::Warn, what: what.into(), fix: Some(fix.into()) }
+        Self::with(Status::Warn, what.into(), fix.into())
     }
 
     pub(crate) fn fail(what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { status: Status::Fail, what: what.into(), fix: Some(fix.into()) }
+        Self::with(Status::Fail, what.into(), fix.into())
+    }
+
+    fn with(status: Status, what: String, remedy: String) -> Self {
+        let (fix, note) = match is_command(&remedy) {
+            true => (Some(remedy), None),
+            false => (None, Some(remedy)),
+        };
+        Self { status, what, fix, note }
+    }
+
+    /// What mends it, a command or not.
+    pub(crate) fn remedy(&self) -> Option<&String> {
+        self.fix.as_ref().or(self.note.as_ref())
     }
 
     pub(crate) fn without_fix(mut self) -> Self {
-        self.fix = None;
+        (self.fix, self.note) = (None, None);
         self
+    }
+}
+
+/// Whether a remedy can be run as it is: one command, several after each other, or alternatives, each of a program that is
+/// advised. This program's own are read as the command line reads them: a sentence about one is none, and neither is one
+/// with a value to fill in.
+pub(crate) fn is_command(remedy: &str) -> bool {
+    let command = remedy.split_once(" # ").map_or(remedy, |(command, _)| command);
+    let alternatives = command.split(", or ");
+    let parts = alternatives.flat_map(|it| it.split("&&")).flat_map(|it| it.split(';'));
+    !command.contains('`') && parts.map(str::trim).all(is_one)
+}
+
+fn is_one(command: &str) -> bool {
+    let words = || command.split_whitespace();
+    let has_blank =
+        || words().any(|word| word.chars().filter(char::is_ascii_uppercase).count() > 2);
+    match words().next() {
+        Some("spoke") => !has_blank() && Cli::command().try_get_matches_from(words()).is_ok(),
+        Some(program) => PROGRAMS.contains(&program) && !command.contains(", "),
+        None => false,
     }
 }
 
@@ -56,4 +121,38 @@ impl Check {
 pub(crate) fn parameter(root: &Path, path: &str) -> Option<String> {
     let text = std::fs::read_to_string(root.join(path)).ok()?;
     Some(text.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_run_stands_behind_fix() {
+        for command in [
+            "spoke serve",
+            "spoke ipam check --fix",
+            "systemctl start spoke  # it frees what Docker removed, and keeps what containers use",
+            "spoke network rm docker-1, or docker network rm shop",
+            "sysctl -w net.ipv4.ip_forward=1 && spoke gc",
+            "iptables -P FORWARD DROP",
+        ] {
+            let check = Check::fail("it is a test", command);
+            assert_eq!((check.fix.as_deref(), check.note), (Some(command), None));
+        }
+        for note in [
+            "start `spoke serve`, or enable its plugin",
+            "end `spoke serve`, and start it again",
+            "spoke host ls says why; the hosts must be reached",
+            "spoke restore BACKUP",
+            "spoke limit --network front web --quota SIZE/PERIOD",
+            "modprobe bridge, or install the kernel's modules",
+            "stop one of them: who answers depends on where one asks",
+            "",
+        ] {
+            let check = Check::warn("it is a test", note);
+            assert_eq!((check.fix, check.note.as_deref()), (None, Some(note)));
+            assert_eq!(Check::warn("", note).without_fix().remedy(), None);
+        }
+    }
 }

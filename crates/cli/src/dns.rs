@@ -14,7 +14,7 @@ use super::titles::{self, Titles};
 use crate::answer::Answer;
 use crate::args::dns::{DnsCommand, DnsQueryArgs};
 use crate::context::CommandContext;
-use crate::output::{Output, Shown, list};
+use crate::output::{Output, Shown, in_order, list};
 
 /// A container on a network, as it is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,7 +63,10 @@ pub(super) fn run(
         let title = titles.title(network.as_str(), Some(&entry.runtime_name()));
         NameView { title, ..view(table.called(network), entry) }
     };
-    let rows: Vec<NameView> = rows.into_iter().map(view).collect();
+    let mut rows: Vec<NameView> = rows.into_iter().map(view).collect();
+    in_order(&mut rows, |row| {
+        (row.name.clone(), titles::shown(&row.title, &row.network).clone(), row.runtime.clone())
+    });
     let name = |row: &NameView| row.name.clone();
     let text = list(output, listing, &rows, Shown { name: &name, table: &shown })?;
     Ok(Answer { notes, ..Answer::text(text) })

@@ -47,6 +47,7 @@ pub(super) fn shown(context: &CommandContext) -> Vec<page::shown::Check> {
         status: check.status.word().to_owned(),
         what: check.what,
         fix: check.fix,
+        note: check.note,
     };
     checks(context).into_iter().map(shown).collect()
 }
@@ -140,9 +141,9 @@ pub(super) fn clashes(
         Some((network.name.clone(), network.runtime))
     };
     let clash = |Overlap { check, ours }: Overlap| {
-        let sentence = match check.fix {
+        let sentence = match check.remedy() {
             Some(fix) => format!("{}; mend it with: {fix}", check.what),
-            None => check.what,
+            None => check.what.clone(),
         };
         Clash { sentence, networks: ours.into_iter().filter_map(in_book).collect() }
     };
@@ -294,6 +295,9 @@ fn text(checks: &[Check]) -> String {
         text.push_str(&format!("{:4}  {}\n", check.status.word(), check.what));
         if let Some(fix) = &check.fix {
             text.push_str(&format!("      fix: {fix}\n"));
+        }
+        if let Some(note) = &check.note {
+            text.push_str(&format!("      note: {note}\n"));
         }
     }
     text

@@ -18,7 +18,7 @@ use super::titles::{self, Named, Titles};
 use super::view::AttachmentView;
 use crate::answer::Answer;
 use crate::context::CommandContext;
-use crate::output::{Output, Shown, json, list, names, render};
+use crate::output::{Output, Shown, in_order, json, list, names, render};
 
 /// Several endpoints are joined at once, and each wants the lowest name that is free.
 const RACES: usize = 32;
@@ -58,8 +58,11 @@ fn ls(wanted: &EndpointLsArgs, output: Output, context: &CommandContext) -> Resu
         });
         row
     });
-    let rows: Vec<AttachmentView> =
+    let mut rows: Vec<AttachmentView> =
         rows.filter(|row| wanted.filters.iter().all(|filter| row.passes(filter))).collect();
+    in_order(&mut rows, |row| {
+        (row.container.clone(), titles::shown(&row.title, &row.network).clone())
+    });
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc);

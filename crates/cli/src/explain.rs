@@ -15,7 +15,8 @@ use linux::follow::{self, State};
 use model::{Kind, Result};
 use netlink::Socket;
 
-use super::daemon::{is_unit, start};
+use super::check::is_command;
+use super::daemon::{is_unit, restart, start};
 use super::mapped::Mapped;
 use super::titles::Titles;
 use crate::answer::{Answer, FOUND};
@@ -118,9 +119,13 @@ fn without_unit(hop: &mut Hop, context: &CommandContext) {
     if hop.fix.as_deref() != Some(RESTART) || is_unit(context) {
         return;
     }
-    hop.fix = Some(start(context).to_owned());
-    if is_served(&context.runtime) == Some(true) {
-        hop.what.push_str("; end the daemon that runs, and start it again");
+    let remedy = match is_served(&context.runtime) {
+        Some(true) => restart(context),
+        Some(false) | None => start(context),
+    };
+    hop.fix = is_command(remedy).then(|| remedy.to_owned());
+    if hop.fix.is_none() {
+        hop.what.push_str(&format!("; {remedy}"));
     }
 }
 

@@ -177,7 +177,7 @@ fn dispatch(cli: &Cli, context: &CommandContext, out: &mut dyn Write) -> Result<
         Command::Ps(wanted) => ps::run(wanted, cli.output, context),
         Command::Ipam(command) => ipam::run(command, cli.output, context),
         Command::Gc(gc) => findings::collect(gc, cli.output, context),
-        Command::Backup(wanted) => backup::backup(wanted, context),
+        Command::Backup(wanted) => backup::backup(wanted, cli.output, context),
         Command::Restore(wanted) => backup::restore(wanted, cli.output, context),
         Command::Doctor => doctor::run(cli.output, context),
         Command::Cni(command) => install::run(command, cli.output, context),

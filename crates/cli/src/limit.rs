@@ -8,15 +8,15 @@ use serde::Serialize;
 
 use super::args::LimitArgs;
 use super::container::{Called, attachments, shown, waiting};
-use super::table::Table;
+use super::table::{Table, clean};
 use super::titles::{self, Named, Titles, entitle};
 use super::traffic::unit::short;
 use crate::answer::Answer;
 use crate::context::CommandContext;
-use crate::output::{Output, Shown, list, names};
+use crate::output::{Output, Shown, in_order, list, render};
 
 /// The limits of a container's interface.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct LimitView {
     name: String,
     runtime: String,
@@ -63,7 +63,7 @@ fn set(
     let lifts = wanted.applied_to(None) == Bandwidth::default();
     let mut found = match attachments(&engine, &called, wanted.network.as_ref(), context) {
         Err(error) if error.kind() == Kind::NotFound && lifts => {
-            return forget(&engine, &called, wanted, error);
+            return forget(&engine, &called, (wanted, output), error);
         }
         found => found?,
     };
@@ -75,7 +75,7 @@ fn set(
         )));
     }
     found.sort_by(|one, other| one.id.cmp(&other.id));
-    let (mut lines, titles) = (Vec::new(), Titles::read(&engine)?);
+    let (mut lines, mut rows, titles) = (Vec::new(), Vec::new(), Titles::read(&engine)?);
     for attachment in found {
         let limits = wanted.applied_to(attachment.wiring.bandwidth.as_ref());
         engine
@@ -90,8 +90,15 @@ fn set(
             bits(limits.ingress.map(|rate| rate.rate)),
             bits(limits.egress.map(|rate| rate.rate))
         ));
+        let place = (attachment.runtime, &attachment.id.network);
+        let used = engine.links.used_of(&attachment)?.filter(|_| limits.quota.is_some());
+        let mut row =
+            LimitView { used, added: true, ..view(attachment.container_name(), place, &limits) };
+        titles.complete(row.named());
+        rows.push(row);
     }
-    Ok(Answer::text(names(output, &lines)?))
+    let text = || lines.iter().map(|line| clean(line) + "\n").collect();
+    Ok(Answer::text(render(output, &rows, text)?))
 }
 
 /// Of several interfaces one cannot be limited: says which are by now.
@@ -109,14 +116,15 @@ fn partly(error: Error, lines: &[String]) -> Error {
 fn forget(
     engine: &Engine<'_>,
     called: &Called<'_>,
-    wanted: &LimitArgs,
+    (wanted, output): (&LimitArgs, Output),
     unknown: Error,
 ) -> Result<Answer> {
     let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
     let network = wanted.network.as_ref().map(|name| engine.records.meant(name)).transpose()?;
     let (owner, part) = ((runtime, &name), wanted.lifted());
     match engine.attachments.forget_amendment(owner, network.as_ref(), part)? {
-        true => Ok(Answer::default()),
+        // None of a container that is here.
+        true => Ok(Answer::text(render(output, &Vec::<LimitView>::new(), String::new)?)),
         false => Err(unknown),
     }
 }
@@ -142,7 +150,10 @@ fn ls(
         }
     }
     entitle(&engine, wanted.network.as_ref(), &mut rows, LimitView::named)?;
-    rows.sort();
+    in_order(&mut rows, |row| {
+        let network = titles::shown(&row.title, &row.network).clone();
+        (row.name.clone(), row.runtime.clone(), network)
+    });
     let name = |row: &LimitView| row.name.clone();
     Ok(Answer::text(list(output, &wanted.listing, &rows, Shown { name: &name, table: &table })?))
 }

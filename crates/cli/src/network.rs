@@ -18,7 +18,7 @@ use super::view::{NetworkView, READY};
 use super::{claims, draft, host};
 use crate::answer::Answer;
 use crate::context::CommandContext;
-use crate::output::{Output, Shown, json, list, names, render, templated};
+use crate::output::{Output, Shown, in_order, json, list, names, render, templated};
 
 /// What `network ls` calls drivers, besides Docker plugins.
 const DRIVERS: [&str; 12] = [
@@ -65,7 +65,8 @@ fn ls(wanted: &LsArgs, output: Output, context: &CommandContext) -> Result<Answe
     let views: Vec<NetworkView> = views.collect();
     let notes = unknown_drivers(&wanted.filters, &views);
     let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
-    let rows: Vec<NetworkView> = views.into_iter().filter(holds).collect();
+    let mut rows: Vec<NetworkView> = views.into_iter().filter(holds).collect();
+    in_order(&mut rows, |row| (shown(&row.title, &row.name).clone(), row.runtime.clone()));
     let shown = Shown { name: &|row: &NetworkView| row.name.clone(), table: &table };
     Ok(Answer { notes, ..Answer::text(list(output, &wanted.listing, &rows, shown)?) })
 }

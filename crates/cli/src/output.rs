@@ -72,6 +72,12 @@ pub(super) fn list<T: Serialize>(
     }
 }
 
+/// Puts the rows of a list into the order of its columns, from the left: by name, and for one name by runtime and network, as
+/// they are shown. Networks of the book stand in the order of their names there, which runtimes may call otherwise.
+pub(super) fn in_order<T, K: Ord>(rows: &mut [T], columns: impl Fn(&T) -> K) {
+    rows.sort_by_cached_key(columns);
+}
+
 /// How rows of one kind are shown.
 pub(super) struct Shown<'a, T> {
     pub(super) name: &'a dyn Fn(&T) -> String,

@@ -17,7 +17,7 @@ use super::titles::{Named, Titles, shown};
 use super::view::{AttachmentView, PortView};
 use crate::answer::Answer;
 use crate::context::CommandContext;
-use crate::output::{Output, Shown, list};
+use crate::output::{Output, Shown, in_order, list};
 
 /// How much of a container's id people need.
 const SHORT: usize = 12;
@@ -54,6 +54,7 @@ pub(super) fn run(wanted: &PsArgs, output: Output, context: &CommandContext) -> 
         name_interfaces(&mut rows, &records);
     }
     complete(&mut rows, &mapped, &titles);
+    in_order(&mut rows, columns);
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| name(row, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, context.now);
@@ -75,6 +76,12 @@ fn complete(rows: &mut [AttachmentView], mapped: &Mapped, titles: &Titles) {
         let (network, title) = (&mut row.network, &mut row.title);
         titles.complete(Named { network, title, runtime: &row.runtime });
     }
+}
+
+/// What rows are in the order of.
+pub(super) fn columns(row: &AttachmentView) -> (String, String, String, String) {
+    let network = shown(&row.title, &row.network).clone();
+    (row.name.clone(), row.runtime.clone(), network, row.interface.clone())
 }
 
 fn rows(records: &[Attachment], network: Option<&NetworkName>) -> Vec<AttachmentView> {

@@ -36,6 +36,9 @@ fn one(html: &mut Html, check: &Check) {
             if let Some(fix) = &check.fix {
                 html.leaf("code", &[], fix);
             }
+            if let Some(note) = &check.note {
+                html.leaf("p", &[("class", "faint")], note);
+            }
         });
     });
 }

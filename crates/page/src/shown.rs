@@ -368,8 +368,10 @@ pub struct Check {
     pub status: String,
     /// What was found.
     pub what: String,
-    /// What repairs it.
+    /// The command that repairs it.
     pub fix: Option<String>,
+    /// What the operator has to do where no command does it.
+    pub note: Option<String>,
 }
 
 /// Why one does not reach another.

@@ -82,6 +82,14 @@ fn a_network_is_found_by_its_runtime_s_own_name() {
 }
 
 #[test]
+fn limits_of_a_container_that_waits_are_lifted_in_json_too() {
+    let host = waiting();
+    assert_eq!(host.spoke("limit -o json docker:web none"), "[]\n");
+    assert_eq!(host.spoke("limit podman:web none"), "");
+    assert_eq!(host.spoke("limit -o json"), "[]\n");
+}
+
+#[test]
 fn rows_say_what_limits_a_container_has() {
     let host = super::network::two_networks();
     let mut record = host.attach("back", "c1", None);

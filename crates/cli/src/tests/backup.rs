@@ -142,3 +142,15 @@ fn what_does_not_fit_a_network_that_stays_is_left_out() {
     }
     assert!(!other.spoke("endpoint ls").contains("kept"));
 }
+
+#[test]
+fn a_backup_into_a_file_says_so_in_json() {
+    let host = host();
+    let path = host.path("book").display().to_string();
+    assert_eq!(host.spoke(&format!("backup {path}")), "");
+    let said: serde_json::Value =
+        serde_json::from_str(&host.spoke(&format!("backup -o json {path}"))).unwrap();
+    assert_eq!((&said["file"], &said["damaged"]), (&path.as_str().into(), &serde_json::json!([])));
+    assert_eq!(said["records"], 4, "two networks, a reservation, a name's addresses");
+    assert_eq!(host.spoke("backup -o json -"), host.spoke("backup -"), "the backup itself");
+}

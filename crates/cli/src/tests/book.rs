@@ -129,7 +129,7 @@ fn gc_says_and_does() {
     assert_eq!(host.spoke("gc"), "nothing found\n");
     host.kernel.gone.borrow_mut().insert("c2".to_owned());
     assert!(host.spoke("gc --dry-run").contains("free"));
-    assert_eq!(host.spoke("ps -q"), "web\nc3\n");
+    assert_eq!(host.spoke("ps -q"), "c3\nweb\n");
     assert!(host.spoke("gc").contains("freed"));
     assert_eq!(host.spoke("ps -q"), "c3\n");
     let pair = |name: &str, presence| (Stray::Link(name.parse().unwrap()), presence);

@@ -299,8 +299,8 @@ fn ps_merges_layers() {
         host.spoke("ps"),
         "\
 NAME          RUNTIME  NETWORK  IP                           MAC                DRIVER  PORTS                 UP
-web           spoke    back     10.70.1.2/24,fd00:70::2/64  02:00:00:00:00:01  bridge  0.0.0.0:8080->80/tcp  3d
 f00dd7a0c3f2  spoke    front    10.200.0.2/24               02:00:00:00:00:01  bridge  -                     3d
+web           spoke    back     10.70.1.2/24,fd00:70::2/64  02:00:00:00:00:01  bridge  0.0.0.0:8080->80/tcp  3d
 "
         .replace("IP                           MAC", "IP                          MAC")
     );

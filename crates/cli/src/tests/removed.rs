@@ -66,12 +66,13 @@ fn nothing_advises_to_detach_containers_of_an_engine_that_is_not_asked() {
             "{said}"
         );
         let (_, rest) = said.split_once("network shop is in the book").unwrap();
-        rest.split_once("fix: ").unwrap().1.lines().next().unwrap().to_owned()
+        let line = rest.lines().nth(1).unwrap().trim();
+        line.trim_start_matches("fix: ").to_owned()
     };
     assert!(fix().starts_with("systemctl start spoke  # "), "{}", fix());
     assert!(fix().ends_with("name an engine that has it in [docker] api"), "{}", fix());
     let daemon = super::daemon::served(&host);
-    assert_eq!(fix(), "name the engine that has it in [docker] api: containers are on it");
+    assert_eq!(fix(), "note: name the engine that has it in [docker] api: containers are on it");
     drop(daemon);
 
     let (_, _, said) = host.try_spoke(&["network", "rm", "--force", "docker-1"]);

@@ -124,3 +124,40 @@ fn validate_says_all_that_is_wrong_with_a_network() {
     let (code, out) = put(&format!(r#""name": "mynet", "aci": "file://{image}", "typ": "bridge""#));
     assert!(code == 0 && out.contains("has no type") && !out.contains("nothing wrong"), "{out}");
 }
+
+/// Each list is in the order of its columns, as they are shown: by name, and not by the name in the book.
+#[test]
+fn lists_are_in_the_order_of_what_they_show() {
+    let host = two_networks();
+    super::network::entitle(&host, "back", "zen", model::Publisher::Spoke);
+    let first = |line: &str| -> Vec<String> {
+        let text = host.spoke(line);
+        let cells = text.lines().skip(1).map(|row| row.split_whitespace().next().unwrap());
+        cells.map(str::to_owned).collect()
+    };
+    assert_eq!(first("network ls"), ["front", "zen"]);
+    host.attach("back", "b", None);
+    host.attach("front", "c", None);
+    host.attach("front", "a", None);
+    assert_eq!(first("ps"), ["a", "b", "c"]);
+    host.spoke("endpoint create front y");
+    host.spoke("endpoint create back x");
+    assert_eq!(first("endpoint ls"), ["x", "y"]);
+}
+
+/// Most networks are ready, and no column says so.
+#[test]
+fn a_network_that_takes_no_containers_says_why() {
+    let host = two_networks();
+    let text = host.spoke("network ls");
+    assert!(!text.contains("STATE"), "{text}");
+    host.spoke("network create --config-only frame");
+    let text = host.spoke("network ls");
+    assert!(text.lines().next().unwrap().ends_with("STATE"), "{text}");
+    for (name, state) in [("back", "ready"), ("frame", "config-only")] {
+        let row = text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row.ends_with(state), "{row}");
+        let shown = host.spoke(&format!("network inspect {name}"));
+        assert!(shown.contains(&format!("\"state\": \"{state}\"")), "{shown}");
+    }
+}
