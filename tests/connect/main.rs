@@ -3,6 +3,7 @@
 
 mod bed;
 mod chain;
+mod completion;
 mod endpoint;
 mod killed;
 mod killed_endpoint;

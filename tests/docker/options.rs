@@ -221,8 +221,14 @@ fn wrong_options() {
     bed.network("--subnet 10.71.20.0/24 -o bridge=sp0 there");
     let subnet = "--subnet 10.71.21.0/24";
     for (options, words) in [
-        ("-o mtuu=1400", vec!["-o mtuu=1400: no such option; did you mean mtu?", "isolation", "ports"]),
-        ("-o isolation=contaner", vec!["-o isolation=contaner: it is none,", "did you mean container?"]),
+        (
+            "-o mtuu=1400",
+            vec!["-o mtuu=1400: no such option; did you mean mtu?", "isolation", "ports"],
+        ),
+        (
+            "-o isolation=contaner",
+            vec!["-o isolation=contaner: it is none,", "did you mean container?"],
+        ),
         ("-o host=all", vec!["-o host=all: no such option; did you mean hosts?"]),
         ("-o mtu=12", vec!["mtu=12", "68"]),
         ("-o isolation=all", vec!["isolation=all", "none, container or network"]),
@@ -233,7 +239,10 @@ fn wrong_options() {
         ("-o parent=nosuch0", vec!["nosuch0", "not found"]),
         ("-o mtu=1400 -o com.docker.network.driver.mtu=1300", vec!["1400", "1300", "contradict"]),
         ("-o com.docker.network.bridge.gateway_mode_ipv4=isolated", vec!["--internal"]),
-        ("--ipam-opt sticki=mac", vec!["--ipam-opt sticki=mac: no such option; did you mean sticky?"]),
+        (
+            "--ipam-opt sticki=mac",
+            vec!["--ipam-opt sticki=mac: no such option; did you mean sticky?"],
+        ),
         ("--ipam-opt order=random", vec!["order=random"]),
         ("--gateway 10.71.22.1", vec!["10.71.22.1"]),
         ("--ip-range 10.71.22.0/26", vec!["10.71.22.0/26"]),

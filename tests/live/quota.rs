@@ -70,9 +70,11 @@ fn it_cuts_off_to_the_byte_without_a_daemon() {
     bed.carry(2);
     assert_eq!(bed.used(), 4_000);
     // A rate leaves the quota and what is used of it; a larger one counts on.
-    bed.spoke("limit web 800mbit");
-    bed.spoke("limit web --quota 10.5kB/month");
-    assert_eq!(bed.json("limit web")[0]["ingress"], 800_000_000);
+    let set = bed.json("limit web 800mbit");
+    assert_eq!((&set[0]["name"], &set[0]["used"]), (&"web".into(), &4_000.into()), "{set}");
+    let set = bed.json("limit web --quota 10.5kB/month");
+    assert_eq!((&set[0]["quota"], &set[0]["ingress"]), (&10_500.into(), &800_000_000.into()));
+    assert_eq!(set, bed.json("limit web"));
     bed.carry(3);
     assert_eq!(bed.used(), 10_000);
     let explained = bed.try_spoke("explain web host -o json").stdout;

@@ -269,6 +269,13 @@ Examples:
         /// For which shell
         shell: clap_complete::Shell,
     },
+    /// Print the names that the last of these words may become, for completion scripts
+    #[command(hide = true)]
+    Complete {
+        /// The words of a command line after the program
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
+        words: Vec<String>,
+    },
     /// Write the manual pages into a directory
     #[command(hide = true)]
     Man {

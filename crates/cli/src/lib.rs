@@ -7,6 +7,7 @@ mod backup;
 mod check;
 mod claims;
 mod cni;
+mod completion;
 mod container;
 mod context;
 mod daemon;
@@ -183,7 +184,8 @@ fn dispatch(cli: &Cli, context: &CommandContext, out: &mut dyn Write) -> Result<
         Command::Cni(command) => install::run(command, cli.output, context),
         Command::Version => shell::version(cli.output),
         Command::Web(wanted) => web::run(wanted, cli.output, context, out),
-        Command::Completion { shell } => shell::completion(*shell),
+        Command::Completion { shell } => completion::script(*shell),
+        Command::Complete { words } => completion::names(words, context),
         Command::Man { directory } => manual::write(directory),
     }
 }

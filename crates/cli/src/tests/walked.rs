@@ -142,7 +142,22 @@ fn lists_are_in_the_order_of_what_they_show() {
     assert_eq!(first("ps"), ["a", "b", "c"]);
     host.spoke("endpoint create front y");
     host.spoke("endpoint create back x");
-    assert_eq!(first("endpoint ls"), ["x", "y"]);
+    assert_eq!(first("endpoint ls"), ["a", "b", "c", "x", "y"]);
+}
+
+/// As the scripts of shells ask; bash itself is asked in `tests/connect`.
+#[test]
+fn names_complete_a_command_line() {
+    let host = two_networks();
+    super::network::entitle(&host, "back", "fen", model::Publisher::Spoke);
+    host.attach("front", "4be1", Some("web"));
+    let names = |words: &[&str]| host.try_spoke(&[&["complete", "--"], words].concat());
+    assert_eq!(names(&["network", "rm", "f"]), (0, "fen\nfront\n".into(), String::new()));
+    assert_eq!(names(&["network", "rm", "x"]).1, "");
+    assert_eq!(names(&["limit", ""]).1, "web\n");
+    assert_eq!(names(&["limit", "--network", "b"]).1, "back\n");
+    assert_eq!(names(&["top", ""]).1, "back\nfen\nfront\nweb\n");
+    assert_eq!(names(&["network", "create", ""]), (0, String::new(), String::new()));
 }
 
 /// Most networks are ready, and no column says so.

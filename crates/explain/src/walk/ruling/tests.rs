@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::packet::Carried;
+use crate::port::{Kernel, Which};
 use crate::rules::Filter;
-use crate::walk::End;
 use crate::walk::fake::{Fake, site, trip};
+use crate::walk::{Elsewhere, End, Status};
 
 fn place(table: &str, chain: &str, rule: Option<u64>) -> RuleLocation {
     RuleLocation {
@@ -141,4 +142,19 @@ fn what_may_be_in_anothers_name_is_said_to_be() {
         assert_eq!((hop.hop, hop.fix), ("spoofing", None));
         assert!(hop.what.starts_with("this host would answer it by another device"));
     }
+}
+
+/// What asks mends nothing: it is named in the sentence alone.
+#[test]
+fn another_host_is_asked_and_nothing_mended() {
+    let (mut kernel, trip) = (Fake::default(), trip(End::Host, End::Outside));
+    let index = kernel.link("eth0", None, &[]);
+    let out = Kernel::link(&mut kernel, Space::HOST, &Which::Index(index)).unwrap().unwrap();
+    let mut walker = Walker::new(&mut kernel, &trip, Vec::new());
+    let there =
+        Elsewhere { net: "10.70.9.0/24".parse().unwrap(), host: "b".to_owned(), trouble: None };
+    let _ = walker.leaves(&there, &out, "10.70.9.2".parse().unwrap());
+    let hop = walker.hops.pop().unwrap();
+    assert!(hop.what.contains("`spoke host check` says whether packets arrive"), "{}", hop.what);
+    assert_eq!((hop.status, hop.fix), (Status::Unknown, None));
 }
