@@ -80,7 +80,7 @@ enum Kind {
 
 /// The names that the last of these words may become, one on each line; none where it is no name.
 pub(super) fn names(words: &[String], context: &CommandContext) -> Result<Answer> {
-    let Some((kind, begun)) = wanted(words).zip(words.last()) else {
+    let Some((kind, start)) = wanted(words).zip(words.last()) else {
         return Ok(Answer::default());
     };
     let engine = (context.engine)()?;
@@ -94,7 +94,7 @@ pub(super) fn names(words: &[String], context: &CommandContext) -> Result<Answer
     if kind != Kind::Network {
         names.extend(engine.records.attachments()?.iter().map(model::Attachment::container_name));
     }
-    names.retain(|name| name.starts_with(begun.as_str()) && is_plain(name));
+    names.retain(|name| name.starts_with(start.as_str()) && is_plain(name));
     Ok(Answer::text(names.iter().map(|name| format!("{name}\n")).collect()))
 }
 

@@ -15,11 +15,12 @@ pub mod ovs;
 mod table;
 mod texts;
 mod value;
+mod words;
 
 pub use docs::{BEGIN, END, Listing, PAGES, document};
 pub use driver::Driver;
 pub use many::{
-    HOSTS, ManyHosts, ManyHostsSpec, is_of_many_hosts, is_rule, lacks, refuse_others, take_rules,
+    ManyHosts, ManyHostsSpec, is_of_many_hosts, is_rule, lacks, refuse_others, take_rules,
 };
 pub use network::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
 pub use neutron::{NEUTRON_KEYS, NeutronOptions};
@@ -28,3 +29,4 @@ pub use ovs::OVS_KEYS;
 pub use table::{OPTIONS, find, foreign, of_routed, options};
 pub use texts::Texts;
 pub use value::{Slot, Value};
+pub use words::HOSTS;

@@ -9,21 +9,13 @@ use model::{
     SharedRules, TransportChoice,
 };
 
-use crate::texts::pair;
+use crate::words::{ENGINES, HOSTS, TRANSPORT, pair};
 use crate::{FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Texts, find};
 
-/// Where the network is to be.
-pub const HOSTS: &str = "hosts";
-/// In which engines besides the caller's own, between commas.
-const ENGINES: &str = "in";
-/// How packets go from host to host.
-const TRANSPORT: &str = "transport";
 /// Whether it has names.
 const NAMES: &str = "names";
 /// Whether names keep their addresses.
 const STICKY: &str = "sticky";
-/// Those that say nothing without [`HOSTS`].
-pub(crate) const OF_MANY: [&str; 3] = [HOSTS, ENGINES, TRANSPORT];
 /// All of them.
 const KEYS: [&str; 5] = [HOSTS, ENGINES, TRANSPORT, NAMES, STICKY];
 

@@ -8,11 +8,10 @@ use std::str::FromStr;
 use model::text::{choice, meant, question, shown, truth};
 use model::{Error, Fence, NEUTRON_PREFIX, Result};
 
-use crate::many::OF_MANY;
 use crate::ovs::OVS_PREFIX;
+use crate::words::{HOSTS, OF_MANY, listed, pair};
 use crate::{
-    Driver, FrontEnd, HOSTS, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Value, foreign, of_routed,
-    options,
+    Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Value, foreign, of_routed, options,
 };
 
 /// A map of options, and how it is given on the command line.
@@ -264,23 +263,6 @@ impl Texts<'_> {
             value(one),
             value(other)
         ))
-    }
-}
-
-/// An option as it was given.
-pub(crate) fn pair(key: &str, value: &str) -> String {
-    match value {
-        "" => shown(key),
-        value => format!("{}={}", shown(key), shown(value)),
-    }
-}
-
-/// Words in a sentence.
-pub(crate) fn listed(words: &[&str]) -> String {
-    let (last, others) = words.split_last().unwrap_or((&"", &[]));
-    match others.is_empty() {
-        true => (*last).to_owned(),
-        false => format!("{} or {last}", others.join(", ")),
     }
 }
 

@@ -11,7 +11,7 @@ use model::{
 };
 
 use crate::NetworkSpec;
-use crate::texts::listed;
+use crate::words::listed;
 
 /// Where a value goes.
 pub type Slot<T> = fn(&mut NetworkSpec) -> &mut Option<T>;

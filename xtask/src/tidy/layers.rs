@@ -17,7 +17,7 @@ const PARTS: [(&str, &[&str]); 2] = [
     ("conformance", &["cni", "remote"]),
 ];
 /// Everything that `model` and `engine` may use: nothing with which to do I/O.
-const PURE: [&str; 5] = ["model", "ipnet", "serde", "sha2", "thiserror"];
+const PURE: [&str; 6] = ["model", "ipnet", "serde", "sha2", "strsim", "thiserror"];
 /// Only these may be used between crates of ours.
 const CORE: [&str; 9] =
     ["model", "engine", "file", "libnetwork", "netlink", "spec", "template", "web", "yaml"];
