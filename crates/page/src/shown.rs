@@ -232,7 +232,7 @@ pub struct Containers {
     /// Every runtime that has containers.
     pub runtimes: Vec<String>,
     /// The network that the filter names.
-    pub network: Option<Network>,
+    pub network: Option<Box<Network>>,
     /// Which part.
     pub part: ListPart,
 }

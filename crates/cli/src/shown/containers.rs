@@ -120,7 +120,7 @@ impl ShownRecords {
             found: found_count,
             all: count,
             runtimes: runtimes.into_iter().cloned().collect(),
-            network: network.cloned(),
+            network: network.cloned().map(Box::new),
             part,
         };
         Ok(Some((Content::Containers(content), self.mapped.notes)))
