@@ -77,7 +77,8 @@ fn only(html: &mut Html, containers: &Containers) {
     let filter = &containers.filter;
     let mut words = Vec::new();
     if !filter.network.is_empty() {
-        let called = containers.network.as_ref().map_or(filter.network.as_str(), |network| network.called());
+        let called =
+            containers.network.as_ref().map_or(filter.network.as_str(), |network| network.called());
         words.push(format!("network {}", short(called, 40)));
     }
     if !filter.text.is_empty() {
