@@ -109,3 +109,65 @@ fn a_bridge_stays_shut_when_the_daemon_starts_again() {
         bed.all(name, ITS);
     }
 }
+
+/// Of a network without rules, where no record that can be read says that there is a fence.
+#[test]
+fn a_damaged_record_keeps_its_container_shut_where_its_network_has_no_rules() {
+    let mut bed = Bed::new(&["beside", "lost"]);
+    bed.spoke("network rm agents");
+    bed.spoke("network create --names --subnet 10.81.5.0/24 open");
+    bed.spoke("network connect open beside");
+    bed.spoke(&format!("network connect {OWN} open lost"));
+    let open = [("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.99 443", "open")].as_slice();
+    let all = |bed: &Bed, lost| {
+        bed.all("beside", open);
+        bed.all("lost", lost);
+    };
+    all(&bed, ITS);
+    bed.world.sh(&format!("cp {RECORD} /kept; : >{RECORD}"));
+    let restart = |bed: &mut Bed, between: &str| {
+        bed.serve.take().expect("it runs").kill();
+        bed.world.sh(between);
+        bed.serve = Some(Serve::start(&bed.world, &[]));
+    };
+    let is_shut = "nft list set bridge spoke shut 2>/dev/null | grep -q veth";
+    let reported = |bed: &Bed, count: u32| {
+        let told =
+            format!("{SPOKE} events | grep -c 'of bridge sp-open stays shut: record .*lost'");
+        until(&bed.world, &format!("[ \\$({told}) = {count} ]"));
+    };
+    // What is there holds.
+    restart(&mut bed, "true");
+    until(&bed.world, "nft list set inet spoke_fence own_allowed4 | grep -q 203.0.113.20");
+    all(&bed, ITS);
+    let losses = [
+        ("nft flush ruleset", false),
+        ("nft flush ruleset", true),
+        ("nft delete table inet spoke_fence", false),
+        ("nft delete table inet spoke_fence", true),
+        ("nft delete table bridge spoke", false),
+    ];
+    for (count, (loss, is_restarted)) in (1..).zip(losses) {
+        match is_restarted {
+            true => restart(&mut bed, loss),
+            false => drop(bed.world.sh(loss)),
+        }
+        until(&bed.world, is_shut);
+        reported(&bed, count);
+        all(&bed, SHUT);
+        // It stays so in the next life of the daemon, until the record can be read.
+        restart(&mut bed, "true");
+        reported(&bed, count);
+        all(&bed, SHUT);
+        bed.world.sh(&format!("at={RECORD}; cat /kept >$at"));
+        until(&bed.world, &format!("! {{ {is_shut}; }}"));
+        all(&bed, ITS);
+        bed.world.sh(&format!("at={RECORD}; : >$at"));
+    }
+    // Nor does anything of it stay when the container is gone.
+    bed.world.sh("nft flush ruleset");
+    until(&bed.world, is_shut);
+    bed.world.sh("ip netns del lost");
+    until(&bed.world, &format!("! {{ {is_shut}; }}"));
+    bed.all("beside", open);
+}

@@ -125,7 +125,7 @@ fn change(
     let now = time::moment()?;
     fence::keep(&mut socket, &fenced, Some(&now))?;
     if !fenced.fence.is_learning(&now) {
-        fence::prune(&mut socket, &fenced)?;
+        fence::end_packets(&mut socket, |socket| fence::prune(socket, &fenced))?;
     }
     // Scripts get the network's own name.
     let called = match output {

@@ -8,6 +8,7 @@ mod records;
 mod refused;
 mod strict;
 mod unread;
+mod unread_ports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::{self, Fenced};
 use model::{AttachmentId, IfName, Layer, Network, Result, Wiring};
-use netlink::nft::{News, Object};
+use netlink::nft::{Family, News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
 
@@ -26,6 +27,7 @@ use host::time;
 use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use own::{FencedContainer, PRESENT};
+use unread_ports::UnreadPorts;
 
 /// How often records are looked after, and the whole table without a report of a change.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -37,6 +39,8 @@ const NOTED: Duration = Duration::from_secs(3600);
 const AGAIN: Duration = Duration::from_secs(5);
 /// The name of the table, as changes report it.
 const TABLE: &str = "spoke_fence";
+/// That of the one that checks what ports send.
+const PORTS: &str = "spoke";
 
 /// The networks that have fences.
 #[derive(Default)]
@@ -68,6 +72,8 @@ struct Fences {
     waiting: BTreeSet<IfName>,
     /// Whether others had changed something that is not put back yet, or not reported.
     is_damaged: bool,
+    /// Ports of containers whose records cannot be read.
+    unread_ports: UnreadPorts,
     /// Of which networks fences were put back, in how many microseconds, and when.
     healed: Option<(Vec<IfName>, u128, Instant)>,
 }
@@ -121,7 +127,7 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
             }
         };
         // A record may be mended by removing it: a file that was damaged from the beginning is no record that ends.
-        let is_shut = !daemon.fence.shut().is_empty();
+        let is_shut = !daemon.fence.shut().is_empty() || fences.unread_ports.is_any();
         let is_due = swept.elapsed() > if is_shut { SOON } else { sweep };
         let is_damaged = is_changed || fences.is_failing || fences.is_waiting || is_due;
         let there = is_due.then(|| fence::fenced_bridges(&mut socket));
@@ -129,12 +135,15 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
         // Rules are recorded before the kernel follows: what is put back are those of now.
         let has_news = fences.learn_records(daemon, &mut watch, &mut socket)?;
         // It may be the record that could not be read.
-        let is_damaged = is_damaged || has_news && !daemon.fence.shut().is_empty();
+        let is_damaged = is_damaged || has_news && is_shut;
         if let Some(there) = there {
             fences.clear_remains(daemon, there, &mut socket);
         }
         if let Some(strict) = strict {
             fences.relax(daemon, strict, &mut socket);
+        }
+        if is_changed {
+            fences.unread_ports.ask();
         }
         if is_damaged {
             (swept, sweep) = (Instant::now(), SWEEP);
@@ -156,8 +165,13 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
 /// Whether a change by another program may have taken something from the table. What names opened comes and goes:
 /// that is looked after soon ([`adds`]).
 fn damages(change: &Change) -> bool {
-    let Change::Ruleset(News { object, gone, table, set, .. }) = change else { return false };
+    let Change::Ruleset(News { object, gone, family, table, set, .. }) = change else {
+        return false;
+    };
     let is_rules = matches!(object, Object::Table | Object::Chain | Object::Rule);
+    if *family == Family::Bridge && table == PORTS {
+        return is_rules && *gone;
+    }
     let is_opening = *object == Object::Elements && fence::is_of_openings(set);
     table == TABLE && (is_rules || *gone && !is_opening)
 }
@@ -344,8 +358,6 @@ fn fenced(network: &Network) -> Result<Option<Fenced>> {
 
 #[cfg(test)]
 mod tests {
-    use netlink::nft::Family;
-
     use super::*;
 
     /// Openings end by the hundred, by other processes of Spoke, too: that asks for no look at once.

@@ -153,11 +153,12 @@ impl Shared {
         upstream: &Upstream,
     ) -> Vec<u8> {
         let joined = self.exchanges.join(Key::new(&asked, upstream.clone()));
-        let answered = joined.answer(|| {
+        let end = Instant::now() + time_of(upstream);
+        let answered = joined.answer(end, || {
             outside_query::number(&mut asked).ok()?;
             match upstream {
-                Upstream::Servers(servers) => first_able(servers, &asked),
-                Upstream::Inside(inside) => ask(&asked, || inside.tcp(TIMEOUT)).ok(),
+                Upstream::Servers(servers) => first_able(servers, &asked, end),
+                Upstream::Inside(inside) => ask(&asked, end, |limit| inside.tcp(limit)).ok(),
             }
         });
         let given = |answer| {
@@ -175,11 +176,20 @@ impl Shared {
     }
 }
 
+/// How long one waits for an answer, whichever of its equals asks: each server has [`TIMEOUT`].
+fn time_of(upstream: &Upstream) -> Duration {
+    let servers = match upstream {
+        Upstream::Servers(servers) => servers.all.len().max(1),
+        Upstream::Inside(_) => 1,
+    };
+    TIMEOUT.saturating_mul(u32::try_from(servers).unwrap_or(u32::MAX))
+}
+
 /// The answer of the first server that can give one, or else what the last one says that it cannot.
-fn first_able(servers: &Servers, asked: &[u8]) -> Option<Vec<u8>> {
+fn first_able(servers: &Servers, asked: &[u8], end: Instant) -> Option<Vec<u8>> {
     let mut last = None;
     for server in &servers.all {
-        match ask(asked, || servers.tcp(*server, TIMEOUT)) {
+        match ask(asked, end, |limit| servers.tcp(*server, limit)) {
             Ok(answer) if is_unable(&answer) => last = Some(answer),
             Ok(answer) => return Some(answer),
             Err(_) => {}
@@ -188,10 +198,19 @@ fn first_able(servers: &Servers, asked: &[u8]) -> Option<Vec<u8>> {
     last
 }
 
-fn ask(asked: &[u8], open: impl FnOnce() -> io::Result<TcpStream>) -> io::Result<Vec<u8>> {
-    let deadline = Instant::now() + TIMEOUT;
-    let mut stream = open()?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+/// Asks one server, until the end of all of it at the latest.
+fn ask(
+    asked: &[u8],
+    end: Instant,
+    open: impl FnOnce(Duration) -> io::Result<TcpStream>,
+) -> io::Result<Vec<u8>> {
+    let limit = TIMEOUT.min(end.saturating_duration_since(Instant::now()));
+    if limit.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let deadline = Instant::now() + limit;
+    let mut stream = open(limit)?;
+    stream.set_write_timeout(Some(limit))?;
     write(&mut stream, asked)?;
     let given = read(&mut stream, deadline)?;
     if is_answer(&given, asked) { Ok(given) } else { Err(io::ErrorKind::InvalidData.into()) }

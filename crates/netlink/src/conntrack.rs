@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::{Family, Result};
 use rustix::io::Errno;
+use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::Socket;
 use crate::wire::{Attributes, Batch, DUMP, Message};
@@ -144,6 +145,14 @@ pub fn end(socket: &mut Socket, meant: impl Fn(&Outgoing) -> bool) -> Result<usi
     let entries = outgoing(socket, |flow, entry| meant(&flow).then_some(entry))?;
     delete(socket, &entries)?;
     Ok(entries.len())
+}
+
+/// Waits until the packets that are being handled now have been: by the rules and the tracked flows that each has met.
+/// The kernel handles a packet without a pause in which it would forget what it holds of these (RCU), and says when all
+/// that it does so has ended (membarrier(2)). That takes some milliseconds. A kernel with processors that are never
+/// interrupted (`nohz_full`) does not say it: there nothing is waited for.
+pub fn let_pass() {
+    let _ = membarrier(MembarrierCommand::Global);
 }
 
 /// What `of` makes of the tracked flows in the socket's namespace. The socket is a [`Socket::netfilter`].

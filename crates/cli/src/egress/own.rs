@@ -207,7 +207,10 @@ fn shut_by_own(attachment: &Attachment) -> Result<()> {
     let now = host::time::moment()?;
     let mut socket = Socket::netfilter()?;
     fence::keep_own(&mut socket, &own, Some(&now))?;
-    if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(&mut socket, &own) }
+    if own.fence.is_learning(&now) {
+        return Ok(());
+    }
+    fence::end_packets(&mut socket, |socket| fence::prune_own(socket, &own))
 }
 
 /// Ends what the container's own rules allowed, and its network's do not.
@@ -216,7 +219,10 @@ fn shut_by_network(engine: &Engine<'_>, attachment: &Attachment) -> Result<()> {
     let fenced = Fenced::of(&network.name, &network.wiring, &network.ipam)?;
     let now = host::time::moment()?;
     match fenced.filter(|fenced| !fenced.fence.is_learning(&now)) {
-        Some(fenced) => fence::prune(&mut Socket::netfilter()?, &fenced),
+        Some(fenced) => {
+            let mut socket = Socket::netfilter()?;
+            fence::end_packets(&mut socket, |socket| fence::prune(socket, &fenced))
+        }
         None => Ok(()),
     }
 }

@@ -16,7 +16,7 @@ use host::event::EventFile;
 use host::shared::locked;
 use host::time;
 use linux::filter::fence::{self, Checked, Fenced, Opening, Own, Sent};
-use model::{DomainName, Error, IfName, Result};
+use model::{Attachment, DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
 use self::near::Surroundings;
@@ -148,6 +148,11 @@ impl FenceGate {
     /// Which records of containers cannot be read, which may have rules of their own.
     pub(super) fn unread(&self) -> Result<Unread> {
         locked(&self.records).unread()
+    }
+
+    /// What can be read of attachments that have ports, by the names of these.
+    pub(super) fn by_port(&self) -> Result<BTreeMap<IfName, Attachment>> {
+        locked(&self.records).by_port()
     }
 
     /// These containers are gone: others may get their addresses. Without a bridge it is not known behind which

@@ -25,6 +25,12 @@ const LOOKS: usize = 16;
 impl Fences {
     /// Makes what is missing, opens again what was open, and ends what began meanwhile.
     pub(super) fn heal(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) {
+        self.shut_unread(daemon, socket);
+        self.heal_known(daemon, watch, socket);
+        self.open_read(daemon, socket);
+    }
+
+    fn heal_known(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) {
         let began = Instant::now();
         // Of the last ones that leave nothing is kept, but what stays shut for those that come.
         if self.networks.is_empty() && self.own_in(&PRESENT).is_empty() {

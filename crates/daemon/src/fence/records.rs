@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ::names::{Holder, Judged};
 use engine::port::{Key, Prefix, Record, Store};
-use linux::filter::fence::{BoundPort, Opening, Own};
+use linux::filter::fence::{BoundPort, ContainerPort, Opening, Own};
 use model::{
     Attachment, DomainName, Error, Fence, IfName, IpNet, Layer, NetworkName, Phase, Result, Wiring,
 };
@@ -172,6 +172,21 @@ impl Records {
                     let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
                     all.extend(ranges.map(|range| range.subnet.trunc()));
                 }
+            }
+        }
+        Ok(all)
+    }
+
+    /// What can be read of attachments that have ports, by the names of these.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn by_port(&mut self) -> Result<BTreeMap<IfName, Attachment>> {
+        let mut all = BTreeMap::new();
+        for (_, held) in self.store()?.list(&Prefix::Attachments)? {
+            let Record::Attachment(attachment) = held.record else { continue };
+            if let Some(port) = ContainerPort::name_of(&attachment)? {
+                all.insert(port, *attachment);
             }
         }
         Ok(all)

@@ -18,6 +18,7 @@ mod sets;
 mod shut;
 mod strays;
 mod strict;
+mod unread;
 
 use model::{DomainName, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
 use netlink::Socket;
@@ -31,9 +32,10 @@ pub(crate) use calm::calmly;
 pub use checked::Checked;
 pub(super) use flows::mark_of_forged;
 pub use opened::{
-    Opening, Sent, end_flows, flows, forget_source, is_open, keep_known, open, open_each, opened,
-    prune,
+    Opening, Sent, end_flows, end_packets, flows, forget_source, is_open, keep_known, open,
+    open_each, opened, prune,
 };
+pub(super) use opened::{bridge, bridge_and_address};
 pub use own::{
     MayHaveOthers, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own,
     keep_own_checked, own_sources, prune_own,
@@ -46,6 +48,7 @@ use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use shut::{set_shut, shut_bridges, shut_lost};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
+pub use unread::{ContainerPort, keep_shut, open_port, shut_ports, shut_unread};
 
 use super::ruleset::{is_raced, settled};
 use crate::identity::digest_of;

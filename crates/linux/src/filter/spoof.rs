@@ -6,6 +6,7 @@
 
 mod rules;
 mod sender;
+pub(super) mod shut;
 mod subnets;
 
 use std::cell::Cell;
@@ -59,6 +60,8 @@ const LINKED: Set<'static> = set("linked", &[Field::Interface]);
 const APART: Set<'static> = set("apart", &[Field::Interface]);
 /// Hardware addresses of each segment.
 const ETHERS: Set<'static> = set("ethers", &[Field::Mark, Field::Ethernet]);
+/// Those of them that send nothing at all.
+const SHUT: Set<'static> = set("shut", &[Field::Interface]);
 /// Ports of virtual machines.
 const MACHINES: Set<'static> = set("machines", &[Field::Interface]);
 /// Ports that come with addresses that no container has, of IPv4 and of IPv6.
@@ -77,9 +80,9 @@ const SOUGHT: [Set<'static>; 2] = [
     Set { lookup: Lookup::Counting, ..set("sought6", &[Field::Interface, Field::Ipv6]) },
 ];
 /// Those whose elements have owners.
-const OWNED: [Set<'static>; 15] = [
+const OWNED: [Set<'static>; 16] = [
     CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], SEGMENTS, HELD[0], HELD[1], BOUND, SOURCES[0],
-    SOURCES[1], LINKED, APART, ETHERS, MACHINES,
+    SOURCES[1], LINKED, APART, ETHERS, SHUT, MACHINES,
 ];
 const ATTEMPTS: usize = 16;
 
@@ -392,9 +395,11 @@ pub(crate) fn mend(socket: &mut Socket) -> Result<bool> {
     if is_there { ruleset().mend(socket) } else { Ok(false) }
 }
 
-/// Removes the table, if it has no owned elements and no process adds one meanwhile.
+/// Removes the table, if it has no owned elements, no port that is shut, and no process adds one meanwhile.
 pub(crate) fn unload_unowned(socket: &mut Socket) -> Result<()> {
-    unload_while(socket, TABLE, |socket| Ok(owners(socket)?.is_empty()))
+    unload_while(socket, TABLE, |socket| {
+        Ok(owners(socket)?.is_empty() && shut::ports(socket)?.is_empty())
+    })
 }
 
 fn ruleset() -> Ruleset {

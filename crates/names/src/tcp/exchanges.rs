@@ -2,12 +2,26 @@
 //! there are connections.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::exchange::Key;
 
-/// What a server says, once it is known; `None` where none says anything.
-type Answer = OnceLock<Option<Vec<u8>>>;
+/// What is known of an exchange, for those who wait for it.
+#[derive(Default)]
+struct Answer {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+enum State {
+    /// None of them asks: the first one that sees it does.
+    #[default]
+    Open,
+    Asking,
+    Answered(Vec<u8>),
+}
 
 /// All that are under way.
 #[derive(Default)]
@@ -33,14 +47,55 @@ impl Exchanges {
 }
 
 impl Joined<'_> {
-    /// Waits for the answer. The first one asks. Who comes afterwards begins a new exchange.
-    pub(super) fn answer(self, ask: impl FnOnce() -> Option<Vec<u8>>) -> Option<Vec<u8>> {
-        let answer = self.answer.get_or_init(ask).clone();
+    /// Waits for the answer until its own `end`. The first one asks. Where that one gets none the next one does, which
+    /// came later and has time left. Who comes after the answer begins a new exchange.
+    pub(super) fn answer(
+        self,
+        end: Instant,
+        ask: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        loop {
+            match &*state {
+                State::Answered(answer) => return Some(answer.clone()),
+                State::Open => break,
+                State::Asking => {}
+            }
+            let remaining = end.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                return None;
+            }
+            let waited = self.answer.changed.wait_timeout(state, remaining);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        // It may have come to be open at the end of this one.
+        if end <= Instant::now() {
+            return None;
+        }
+        *state = State::Asking;
+        drop(state);
+        let answer = ask();
+        *self.state() = answer.clone().map_or(State::Open, State::Answered);
+        self.answer.changed.notify_all();
+        answer
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.answer.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Joined<'_> {
+    /// With an answer the exchange is over, and with the last of those who wait for it.
+    fn drop(&mut self) {
         let mut all = self.all.all();
-        if all.get(&self.key).is_some_and(|it| Arc::ptr_eq(it, &self.answer)) {
+        let is_over = matches!(*self.state(), State::Answered(_));
+        let is_last = Arc::strong_count(&self.answer) <= 2;
+        if (is_over || is_last)
+            && all.get(&self.key).is_some_and(|it| Arc::ptr_eq(it, &self.answer))
+        {
             all.remove(&self.key);
         }
-        answer
     }
 }
 
@@ -49,10 +104,15 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
     use crate::fixture::Open;
     use crate::upstream::{Servers, Upstream};
+
+    fn late() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
 
     fn key(asked: &[u8]) -> Key {
         Key::new(asked, Upstream::Servers(Servers::new(Vec::new(), None, &Open)))
@@ -69,7 +129,7 @@ mod tests {
         let wait = || {
             let own = all.join(key(b"..question"));
             joined.wait();
-            own.answer(ask)
+            own.answer(late(), ask)
         };
         let answers: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = (0..MANY).map(|_| scope.spawn(wait)).collect();
@@ -79,8 +139,51 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         assert!(all.all().is_empty());
         let other = all.join(key(b"..other"));
-        assert!(all.join(key(b"..question")).answer(|| None).is_none(), "nothing is kept");
-        assert_eq!(other.answer(ask), Some(b"answer".to_vec()));
+        let question = all.join(key(b"..question"));
+        assert!(question.answer(late(), || None).is_none(), "nothing is kept");
+        assert_eq!(other.answer(late(), ask), Some(b"answer".to_vec()));
+        assert!(all.all().is_empty());
+    }
+
+    /// The first one's time is over when the later one has still its own.
+    #[test]
+    fn who_comes_late_has_its_own_time() {
+        let (all, is_asking, has_joined) = (Exchanges::default(), Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let first = all.join(key(b"..question")).answer(late(), || {
+                    is_asking.wait();
+                    has_joined.wait();
+                    None
+                });
+                assert!(first.is_none());
+            });
+            is_asking.wait();
+            let second = all.join(key(b"..question"));
+            has_joined.wait();
+            let answer = second.answer(late(), || Some(b"answer".to_vec()));
+            assert_eq!(answer, Some(b"answer".to_vec()));
+        });
+        assert!(all.all().is_empty());
+    }
+
+    /// Nor does one wait longer than its own time for what another one asks.
+    #[test]
+    fn who_has_waited_long_enough_waits_no_more() {
+        let (all, is_asking, is_over) = (Exchanges::default(), Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                all.join(key(b"..question")).answer(late(), || {
+                    is_asking.wait();
+                    is_over.wait();
+                    None
+                })
+            });
+            is_asking.wait();
+            let second = all.join(key(b"..question"));
+            assert!(second.answer(Instant::now(), || unreachable!()).is_none());
+            is_over.wait();
+        });
         assert!(all.all().is_empty());
     }
 }

@@ -81,12 +81,12 @@ impl Opening {
 }
 
 /// The bridge with which a key begins.
-pub(super) fn bridge(key: &Tuple) -> Option<IfName> {
+pub(in crate::filter) fn bridge(key: &Tuple) -> Option<IfName> {
     name_of(key.bytes().get(..NAME)?)
 }
 
 /// The interface and the address of a key that has only these.
-pub(super) fn bridge_and_address(key: &Tuple) -> Option<(IfName, IpAddr)> {
+pub(in crate::filter) fn bridge_and_address(key: &Tuple) -> Option<(IfName, IpAddr)> {
     of_bytes(key.bytes())
 }
 
@@ -254,6 +254,22 @@ pub fn prune(socket: &mut Socket, fenced: &Fenced) -> Result<()> {
     })?;
     let remaining: HashSet<Opening> = opened_calmly(socket)?.into_keys().collect();
     end_flows(socket, fenced, &|opening| remaining.contains(opening))
+}
+
+/// [`prune`] and its like (`prune`), and no packet passes any more that they end when this returns. One that was judged
+/// by the former rules may still be on its way when the present ones hold: what it begins is tracked behind the look at
+/// what is tracked, and goes on. One of a flow that was ended passes, too, which it still belongs to.
+///
+/// # Errors
+/// As `prune`.
+pub fn end_packets(
+    socket: &mut Socket,
+    prune: impl FnOnce(&mut Socket) -> Result<()>,
+) -> Result<()> {
+    conntrack::let_pass();
+    prune(socket)?;
+    conntrack::let_pass();
+    Ok(())
 }
 
 /// Closes what a name opened and is unwanted.

@@ -6,7 +6,7 @@ use netlink::nft::{Base, Expression, Meta, Register, Set, Verdict};
 
 use super::{
     APART, BOUND, CHAIN, CHECKED, ETHERS, HELD, HOLDERS, LINKED, MACHINES, NAMED, OUTWARDS,
-    SEGMENTS, SENDERS, SOUGHT, SOURCES, STRANGERS, SUBNETS,
+    SEGMENTS, SENDERS, SHUT, SOUGHT, SOURCES, STRANGERS, SUBNETS,
 };
 use crate::filter::fence::LOG_GROUP;
 use crate::filter::neighbours::{noted, of_all, often};
@@ -134,7 +134,7 @@ const LINK_TYPES: [&[u8]; 4] = [&[133], &[135], &[136], &[143]];
 
 /// Of packets those from the port's own addresses, and those of the link from none and from the link's. Of
 /// anything else ARP, of which a fence reports nothing. No other one's address is announced.
-fn genuine() -> [Steps; 14] {
+fn genuine() -> [Steps; 15] {
     let [tagged, of_service] = tags();
     let from_link = |source: At, address: &'static [u8]| {
         steps([
@@ -146,6 +146,7 @@ fn genuine() -> [Steps; 14] {
     let unspecified: Steps =
         vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))];
     [
+        vec![Expression::Meta(Meta::InputName, R), Expression::In(SHUT.name, R), DROP],
         tagged,
         of_service,
         steps([frame(IPV4), own(V4_SOURCE, 0)]),
