@@ -7,6 +7,7 @@ mod bed;
 mod begun;
 mod begun_related;
 mod begun_strict;
+mod ended;
 mod escapes;
 mod flow;
 mod forged;

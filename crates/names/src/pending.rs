@@ -15,6 +15,8 @@ use crate::write;
 const TIMEOUT: Duration = Duration::from_millis(2000);
 /// How often each is asked.
 const ROUNDS: usize = 2;
+/// Who has less time left than this is not asked for anew.
+const LEAST: Duration = Duration::from_millis(500);
 /// More queries do not wait at once, of everybody and of one container: for one exchange, or for several.
 const MOST: usize = 512;
 const MOST_OF_ONE: usize = 64;
@@ -42,6 +44,8 @@ pub(crate) struct From {
 struct Waiting {
     /// Who came before has a lower one.
     turn: u64,
+    /// Until when: all servers have their time from when it came on.
+    end: Instant,
     from: From,
     /// As it came.
     query: Vec<u8>,
@@ -157,6 +161,16 @@ impl Pending {
         false
     }
 
+    /// The same from the beginning, for who came while these were asked; `false` where all who wait have had their time,
+    /// or a server has said something.
+    fn ask_anew(&mut self, now: Instant) -> bool {
+        if self.last.is_some() || self.waiting.iter().all(|it| it.end < now + LEAST) {
+            return false;
+        }
+        self.tries = 0;
+        self.ask(now)
+    }
+
     /// The answer, if one has come; what is no answer to this query is passed over.
     ///
     /// # Errors
@@ -194,7 +208,9 @@ impl All {
         from: From,
     ) -> Result<Option<u64>, Box<Done>> {
         self.turn += 1;
-        let waiting = Waiting { turn: self.turn, from, query: query.to_vec() };
+        let tries = u32::try_from(upstream.count() * ROUNDS).unwrap_or(u32::MAX);
+        let end = Instant::now() + TIMEOUT.saturating_mul(tries);
+        let waiting = Waiting { turn: self.turn, end, from, query: query.to_vec() };
         let client = waiting.from.client();
         let count = self.of_one.get(&client).copied().unwrap_or_default();
         if count >= MOST_OF_ONE || self.count >= MOST && !self.displace(count) {
@@ -270,14 +286,16 @@ impl All {
         }
     }
 
-    /// What gave way, and what is overdue: those that failed, and those of which another server is asked.
+    /// What gave way, and what is overdue: those that failed, and those of which another server is asked. For who came
+    /// later than others all are asked once more, as long as it has time left.
     pub(crate) fn expire(&mut self, now: Instant) -> (Vec<Ended>, Vec<u64>) {
         let is_late = |pending: &Pending| pending.deadline <= now;
         let late = self.pending.iter().filter(|(_, it)| is_late(it)).map(|(number, _)| *number);
         let (mut ended, mut again) = (std::mem::take(&mut self.displaced), Vec::new());
         for number in late.collect::<Vec<_>>() {
-            let is_asked = self.pending.get_mut(&number).is_some_and(|pending| pending.ask(now));
-            if is_asked {
+            ended.extend(self.end_overdue(number, now));
+            let is_asked = |pending: &mut Pending| pending.ask(now) || pending.ask_anew(now);
+            if self.pending.get_mut(&number).is_some_and(is_asked) {
                 again.push(number);
             } else {
                 ended.extend(self.end(number, None));
@@ -296,6 +314,21 @@ impl All {
         self.by_key.remove(&key);
         waiting.iter().for_each(|it| self.leave(&it.from.client()));
         Some(Ended { waiting, message: answer.or(last) })
+    }
+
+    /// Ends the waiting of those whose own time is over, where others wait on.
+    fn end_overdue(&mut self, number: u64, now: Instant) -> Option<Ended> {
+        let pending = self.pending.get_mut(&number)?;
+        let is_over = |it: &Waiting| it.end < now + LEAST;
+        if pending.waiting.iter().all(is_over) || !pending.waiting.iter().any(is_over) {
+            return None;
+        }
+        let (over, remaining) =
+            std::mem::take(&mut pending.waiting).into_iter().partition(is_over);
+        pending.waiting = remaining;
+        let ended: Ended = Ended { waiting: over, message: pending.last.clone() };
+        ended.waiting.iter().for_each(|it| self.leave(&it.from.client()));
+        Some(ended)
     }
 
     /// One of these waits no more.

@@ -210,6 +210,38 @@ fn a_try_is_for_all_who_wait() {
     assert!(all.pending.is_empty() && all.by_key.is_empty() && all.of_one.is_empty());
 }
 
+/// Who comes at the end of the last try has its own time.
+#[test]
+fn who_comes_late_is_asked_for_anew() {
+    let (server, upstream) = server_inside();
+    let (query, mut all) = (query(), All::default());
+    let mut buffer = [0; 512];
+    let begin = |all: &mut All| all.begin((&query, &query), upstream.clone(), from()).unwrap();
+    let number = begin(&mut all).unwrap();
+    let (ended, again) = all.expire(all.deadline().unwrap());
+    assert_eq!((ended.len(), again), (0, vec![number]));
+    assert_eq!(begin(&mut all), None);
+    let pending = all.pending.get_mut(&number).unwrap();
+    // As if it had come as much later as the first one has waited.
+    pending.waiting[1].end += TIMEOUT * 2;
+    for (over, tries) in [(1, 3), (0, 4)] {
+        let (ended, again) = all.expire(all.deadline().unwrap());
+        let done = all_done(ended);
+        assert_eq!((done.len(), again), (over, vec![number]), "{tries}");
+        assert!(done.iter().all(|it| it.has_failed));
+    }
+    for _ in 0..3 {
+        server.recv(&mut buffer).unwrap();
+    }
+    let (length, peer) = server.recv_from(&mut buffer).unwrap();
+    assert_no_other_query(&server);
+    server.send_to(&says(&buffer[..length], Rcode::NXDOMAIN), peer).unwrap();
+    let done = heard(&mut all, number).unwrap().unwrap();
+    assert_eq!(rcode(&done.message), Rcode::NXDOMAIN);
+    assert!(all.pending.is_empty() && all.by_key.is_empty() && all.of_one.is_empty());
+    assert_eq!(all.count, 0);
+}
+
 /// It holds up no other container, however much it sends.
 #[test]
 fn who_sends_much_that_is_no_answer_is_heard_no_more() {
