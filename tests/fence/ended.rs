@@ -26,11 +26,9 @@ const TRIES: usize = 6;
 fn nothing_passes_when_the_command_returns() {
     let bed = Bed::new(&["agent"]);
     bed.spoke("network connect --ip 10.81.1.10 agents agent");
-    bed.world.sh(
-        "nft add table inet seen; nft add counter inet seen out
+    bed.world.sh("nft add table inet seen; nft add counter inet seen out
         nft add chain inet seen on '{ type filter hook forward priority 100; }'
-        nft add rule inet seen on ip daddr 203.0.113.8 udp dport 853 counter name out",
-    );
+        nft add rule inet seen on ip daddr 203.0.113.8 udp dport 853 counter name out");
     for _ in 0..3 {
         bed.world.sh(&format!(
             "ip netns exec agent python3 -c '{SENDS}' {TO} >/dev/null 2>&1 & echo $! >>/tmp/senders"
@@ -40,7 +38,7 @@ fn nothing_passes_when_the_command_returns() {
         "packets() {{ nft list counter inet seen out | sed -n 's/.*packets \\([0-9]*\\).*/\\1/p'; }}
         for try in $(seq {TRIES}); do
             before=$(packets)
-            {SPOKE} egress set agents {TO}:853 >/dev/null
+            {SPOKE} egress set agents {TO}:853/udp >/dev/null
             until [ $(packets) -gt $((before + 500)) ]; do sleep 0.05; done
             {SPOKE} egress set agents none >/dev/null
             at=$(packets)

@@ -216,8 +216,7 @@ impl Fences {
         }
         let is_less = self.renew_own(daemon, (changed, unfinished), socket);
         let before = std::mem::replace(&mut self.networks, now.clone());
-        // By the networks of now: what one of them needs since the same records would go, and come back.
-        if is_less && let Err(error) = self.settle_own(daemon, socket) {
+        if is_less && let Err(error) = daemon.fence.settle_own(socket) {
             self.has_less = true;
             failed(daemon, &error);
         }
@@ -268,7 +267,7 @@ impl Fences {
         let is_over = remains::is_over(daemon, (&fenced.network, &bridge), has_fence);
         let forgotten = is_over.and_then(|is_over| match is_over {
             true => fence::unfence(socket, &bridge)
-                .and_then(|()| self.settle_own(daemon, socket))
+                .and_then(|()| daemon.fence.settle_own(socket))
                 .map(|()| true),
             false => Ok(false),
         });

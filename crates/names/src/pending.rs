@@ -323,8 +323,7 @@ impl All {
         if pending.waiting.iter().all(is_over) || !pending.waiting.iter().any(is_over) {
             return None;
         }
-        let (over, remaining) =
-            std::mem::take(&mut pending.waiting).into_iter().partition(is_over);
+        let (over, remaining) = std::mem::take(&mut pending.waiting).into_iter().partition(is_over);
         pending.waiting = remaining;
         let ended: Ended = Ended { waiting: over, message: pending.last.clone() };
         ended.waiting.iter().for_each(|it| self.leave(&it.from.client()));

@@ -196,7 +196,7 @@ impl Fences {
             };
             failures.extend(kept.err());
         }
-        failures.extend(self.settle_own(daemon, socket).err());
+        failures.extend(daemon.fence.settle_own(socket).err());
         unbound
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::port::Record;
 use host::event::{Event, What};
 use host::time;
-use linux::filter::fence::{self, Fenced, Own};
+use linux::filter::fence::{self, Own};
 use model::{AttachmentId, IfName, Moment, Phase, Result};
 use netlink::Socket;
 
@@ -93,7 +93,7 @@ impl Fences {
     }
 
     /// Makes the changed rules hold. Whether containers have none any more, or need something else of their bridge: then
-    /// [`Fences::settle_own`] removes what is left, when the networks are those of now, too.
+    /// [`FenceGate::settle_own`](super::FenceGate::settle_own) removes what is left.
     pub(super) fn renew_own(
         &mut self,
         daemon: &Daemon,
@@ -123,12 +123,6 @@ impl Fences {
         }
         let has_less = std::mem::take(&mut self.has_less);
         is_gone || has_less
-    }
-
-    /// Removes the own rules of containers that have none any more, and what no container needs of its bridge any more.
-    pub(super) fn settle_own(&self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
-        let networks: Vec<Fenced> = self.networks.values().cloned().collect();
-        daemon.fence.settle_own(socket, &networks)
     }
 
     /// Ends what began while a container learned, when that is over.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use linux::filter::fence::{self, BoundPort, Fenced, InSet, Opening, Own};
+use linux::filter::fence::{self, BoundPort, InSet, Opening, Own};
 use model::{Error, IfName, Moment, Result};
 use netlink::{Socket, nft};
 
@@ -149,22 +149,19 @@ impl FenceGate {
 
     /// Removes the own rules of containers that have none by now, as the records say. Records come before the
     /// ruleset: what is there at a generation has a record that is read after it. Behind a bridge where one is damaged
-    /// nothing is removed: it would open that container. Of the bridges of all, and of these networks, only what their
-    /// records need stays known.
-    pub(in crate::fence) fn settle_own(
-        &self,
-        socket: &mut Socket,
-        networks: &[Fenced],
-    ) -> Result<()> {
+    /// nothing is removed: it would open that container. Of the bridges of all, and of networks, only what their records
+    /// need stays known: what a network needed a moment ago would let through what it does not by now.
+    pub(in crate::fence) fn settle_own(&self, socket: &mut Socket) -> Result<()> {
         // Nothing is opened meanwhile.
         let _memory = self.memory();
         for _ in 0..ATTEMPTS {
             let generation = nft::generation(socket)?;
             let (all, unread) = locked(&self.records).own()?;
+            let networks = locked(&self.records).networks()?;
             let may_have_others = |it: &IfName| unread.has(it);
             // The one changes the ruleset for which the other has looked: it is done again.
             if fence::forget_other_own(socket, generation, (&all, &may_have_others))?
-                && fence::settle_behind(socket, generation, (networks, &all, &may_have_others))?
+                && fence::settle_behind(socket, generation, (&networks, &all, &may_have_others))?
             {
                 return Ok(());
             }
