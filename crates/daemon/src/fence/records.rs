@@ -268,35 +268,7 @@ pub(super) fn own_of(attachment: &Attachment) -> Result<Option<Own>> {
 
 #[cfg(test)]
 mod tests {
-    use engine::port::Txn;
-    use model::{Gateway, Ipam, Link, Order};
-
     use super::*;
-
-    /// What a process has changed of a network a moment ago holds, and of two records the declared one.
-    #[test]
-    fn networks_are_those_of_now() {
-        let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| root.path().join(name);
-        let mut records = Records::new(at("run"), at("state"));
-        let mut put = |keys: &[fn(NetworkName) -> Key], rules: &str| {
-            let pools = vec![doubles::pool("front", "10.81.1.0/24", Order::LowestFree)];
-            let mut network = doubles::network("front", Ipam::Book { pools });
-            let kind = doubles::bridge("br0", Gateway::Address);
-            network.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
-            network.wiring.fence = Some(rules.parse().unwrap());
-            let record = || Some(Record::Network(Box::new(network.clone())));
-            let changes = keys.iter().map(|key| (key(network.name.clone()), record())).collect();
-            let store = records.store().unwrap();
-            store.commit(&Txn { changes, ..Txn::default() }).unwrap();
-            let all = records.networks().unwrap();
-            all.iter().map(|it| it.fence.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(put(&[Key::Configured], "192.0.2.1:1"), ["192.0.2.1:1"]);
-        assert_eq!(put(&[Key::Network], "192.0.2.2:2"), ["192.0.2.2:2"]);
-        assert_eq!(put(&[Key::Configured], "192.0.2.3:3"), ["192.0.2.2:2"]);
-        assert_eq!(put(&[Key::Network], "192.0.2.4:4"), ["192.0.2.4:4"]);
-    }
 
     #[test]
     fn what_is_not_known_of_one_port_shuts_no_other_bridge() {
