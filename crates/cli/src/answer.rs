@@ -1,6 +1,6 @@
 //! The answer of a command, and the form of its sentences.
 
-use crate::table;
+use crate::output::table;
 
 /// The output of a command.
 #[derive(Debug, Default, PartialEq, Eq)]

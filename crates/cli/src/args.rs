@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(super) mod backup;
+pub(crate) mod cni;
 mod connect;
 mod create;
 pub(super) mod denied;
@@ -42,7 +43,7 @@ pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs};
 pub(super) use set::{RenameArgs, SetArgs};
 pub(super) use traffic::{By, CaptureArgs, FlowsArgs, Sort, TopArgs, TrafficCommand};
 
-use super::output::{Listing, Output};
+use crate::output::{Listing, Output};
 use backup::{BackupArgs, RestoreArgs};
 use denied::DeniedArgs;
 use dns::DnsCommand;

@@ -8,8 +8,8 @@ use model::{
     Phase, Result, Route, Runtime,
 };
 
-use super::titles;
 use crate::context::CommandContext;
+use crate::titles;
 
 /// The fewest characters of an id that stand for it.
 const SHORTEST: usize = 6;

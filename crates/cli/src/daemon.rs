@@ -8,9 +8,9 @@ use model::Runtime;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::args::dns::DnsCommand;
-use super::args::egress::EgressCommand;
-use super::args::{Command, EndpointCommand, IpamCommand, NetworkCommand, PortCommand};
+use crate::args::dns::DnsCommand;
+use crate::args::egress::EgressCommand;
+use crate::args::{Command, EndpointCommand, IpamCommand, NetworkCommand, PortCommand};
 use crate::context::CommandContext;
 
 /// What is said of a daemon that is not there, everywhere.

@@ -19,11 +19,11 @@ use model::{
 };
 use spec::{Frame, NetworkSpec};
 
-use super::args::{CreateArgs, Driver};
-use super::claims;
-use super::claims::{claims, routed};
-use super::titles::Titles;
+use crate::args::{CreateArgs, Driver};
+use crate::claims;
+use crate::claims::{claims, routed};
 use crate::context::CommandContext;
+use crate::titles::Titles;
 
 pub(super) use remote::plugins as plugins_of;
 

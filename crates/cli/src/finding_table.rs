@@ -2,13 +2,13 @@
 
 use model::Result;
 
-use super::table::Table;
-use super::view::FindingView;
 use crate::answer::Answer;
+use crate::output::table::Table;
 use crate::output::{Output, render};
+use crate::view::FindingView;
 
 /// The findings, for people or for scripts.
-pub(super) fn answer(findings: &[FindingView], output: Output) -> Result<Answer> {
+pub(crate) fn answer(findings: &[FindingView], output: Output) -> Result<Answer> {
     Ok(Answer::text(render(output, &findings, || text(findings))?))
 }
 

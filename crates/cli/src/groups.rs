@@ -9,7 +9,7 @@ use clap::{CommandFactory, FromArgMatches};
 use model::text::nearest;
 use spec::{FrontEnd, NetworkOption, Value, find};
 
-use super::args::Cli;
+use crate::args::Cli;
 
 /// Commands below their headings.
 const GROUPS: &[(&str, &[&str])] = &[

@@ -1,13 +1,15 @@
 //! Writes a result as a table, JSON, YAML or by a template.
 
+pub(crate) mod table;
+pub(crate) mod yaml;
+
 use clap::{Args, ValueEnum};
 use model::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 use template::{Dialect, Template};
 
-use super::table::{Table, clean};
-use super::yaml;
+use crate::output::table::{Table, clean};
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

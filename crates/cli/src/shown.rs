@@ -14,10 +14,11 @@ use model::{Attachment, Error, Result};
 use page::shown::{Hosts, ListPart, Member, Overview, Ports};
 use page::{Content, Numbered, View};
 
-use super::mapped::Mapped;
-use super::titles::Titles;
-use super::{doctor, ipam, ports, ps, summary};
+use crate::commands::{doctor, ipam, ports, ps};
 use crate::context::CommandContext;
+use crate::mapped::Mapped;
+use crate::summary;
+use crate::titles::Titles;
 
 /// A part of the list has so many ports.
 const PORTS: usize = 500;
@@ -100,7 +101,12 @@ impl ShownRecords {
         let aliases = engine.records.aliases()?;
         let mapped = ask(&aliases, context);
         let (networks, records) = (engine.records.networks()?, engine.records.attachments()?);
-        Ok(Self { networks, records, aliases: super::network::by_network(aliases), mapped })
+        Ok(Self {
+            networks,
+            records,
+            aliases: crate::commands::network::by_network(aliases),
+            mapped,
+        })
     }
 
     fn titles(&self) -> Titles {
@@ -146,7 +152,7 @@ impl ShownRecords {
             }
             Err(error) => notes.push(format!("the kernel does not describe this host: {error}")),
         }
-        troubles.extend(super::events::contested(context));
+        troubles.extend(crate::commands::events::contested(context));
         let content = Overview {
             uplink,
             networks: self.networks(),

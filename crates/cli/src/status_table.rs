@@ -4,8 +4,8 @@ use model::Result;
 use serde::Serialize;
 
 use crate::answer::Answer;
+use crate::output::table::Table;
 use crate::output::{self, Output};
-use crate::table::Table;
 
 /// One part of an installation.
 #[derive(Debug, Serialize)]

@@ -7,10 +7,10 @@ use engine::{Engine, Finding, Mode};
 use host::views::{Clash, OpenEngine, PoolUse};
 use model::{Network, Result};
 
-use super::titles::Titles;
-use super::usage::{self, Taken};
-use super::{doctor, findings};
+use crate::commands::{doctor, findings};
 use crate::context::CommandContext;
+use crate::titles::Titles;
+use crate::usage::{self, Taken};
 
 /// Each subnet of this host that one of these networks and another one use, as `spoke doctor` says it but for the names:
 /// they are those in the book, whatever networks are called meanwhile.

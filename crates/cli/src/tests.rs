@@ -398,7 +398,7 @@ fn every_kind_has_its_exit_code() {
 #[test]
 fn help_and_usage() {
     use clap::CommandFactory;
-    super::args::Cli::command().debug_assert();
+    crate::args::Cli::command().debug_assert();
     let host = Fixture::new();
     assert!(host.spoke("--help").contains("Examples:"));
     assert!(host.spoke("network create --help").contains("--subnet fd00:70::/64"));

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use cni::reference::HeldFile;
 use model::{Holder, Pool, Range, Reservation};
 
-use super::view::PoolView;
+use crate::view::PoolView;
 
 /// The addresses in use, from the store and from the reference plugins' files; each in ascending
 /// order.

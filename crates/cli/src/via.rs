@@ -6,30 +6,30 @@ use netlink::Socket;
 use netlink::sysctl::{self, Parameter};
 use serde::Serialize;
 
-use super::check::Check;
+use crate::check::Check;
 
 /// The way out of a network, where it has one of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct ViaView {
+pub(crate) struct ViaView {
     /// As it was given.
-    pub(super) way: String,
+    pub(crate) way: String,
     /// How IPv4 leaves, or why it does not.
-    pub(super) ipv4: String,
+    pub(crate) ipv4: String,
     /// The same of IPv6.
-    pub(super) ipv6: String,
+    pub(crate) ipv6: String,
     /// Whether packets of either family leave.
-    pub(super) leads: bool,
+    pub(crate) leads: bool,
     /// Whether everything is there that holds packets to the way.
-    pub(super) held: bool,
+    pub(crate) held: bool,
     /// The largest packet that leaves by it, in bytes.
-    pub(super) mtu: Option<u32>,
+    pub(crate) mtu: Option<u32>,
     /// The routing table, which is also the mark of what this host asks for the network.
-    pub(super) table: u32,
+    pub(crate) table: u32,
 }
 
 impl ViaView {
     /// Of a network, with the attachments of all. `None` where it has no way of its own.
-    pub(super) fn of(network: &Network, attachments: &[Attachment]) -> Option<Self> {
+    pub(crate) fn of(network: &Network, attachments: &[Attachment]) -> Option<Self> {
         let table = model::way_table(&network.wiring.link.as_ref()?.kind.bridge()?.name);
         let given = network.wiring.via.as_ref()?;
         let mut view = Self {
@@ -64,12 +64,12 @@ impl ViaView {
     }
 
     /// Whether nothing leaves by it.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         !self.leads
     }
 
     /// In a word, for a column.
-    pub(super) fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         match self.leads {
             true => self.way.clone(),
             false => format!("{} (missing)", self.way),
@@ -85,7 +85,7 @@ fn leads(hop: &Hop) -> String {
 }
 
 /// What is wrong with the ways out of networks.
-pub(super) fn checks(networks: &[Network], attachments: &[Attachment], start: &str) -> Vec<Check> {
+pub(crate) fn checks(networks: &[Network], attachments: &[Attachment], start: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for network in networks {
         let Some(view) = ViaView::of(network, attachments) else { continue };

@@ -5,7 +5,8 @@ mod lan;
 mod layers;
 mod limits;
 mod neutron;
-pub(super) mod remote;
+pub(crate) mod remote;
+pub(crate) mod rules;
 
 use std::collections::BTreeMap;
 
@@ -17,99 +18,99 @@ use model::{
 };
 use serde::Serialize;
 
-use super::args::RowFilter;
-use super::claims;
-use super::mapped::Mapped;
-use super::titles::Titles;
-pub(super) use remote::READY;
+use crate::args::RowFilter;
+use crate::claims;
+use crate::mapped::Mapped;
+use crate::titles::Titles;
+pub(crate) use remote::READY;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NetworkView {
-    pub(super) name: String,
+pub(crate) struct NetworkView {
+    pub(crate) name: String,
     /// What its runtime calls it, where it has a name of its own for it.
-    pub(super) title: Option<String>,
+    pub(crate) title: Option<String>,
     /// Or the name of the Docker plugin, behind `plugin:` where a driver of Spoke's is called so.
-    pub(super) driver: String,
-    pub(super) runtime: String,
-    pub(super) created: String,
-    pub(super) bridge: Option<String>,
+    pub(crate) driver: String,
+    pub(crate) runtime: String,
+    pub(crate) created: String,
+    pub(crate) bridge: Option<String>,
     /// The device on whose segment its containers are: `default` is that of the default route.
-    pub(super) parent: Option<String>,
+    pub(crate) parent: Option<String>,
     /// The parent's VLAN, or its own.
-    pub(super) vlan: Option<u16>,
+    pub(crate) vlan: Option<u16>,
     /// How it shares its parent.
-    pub(super) mode: Option<&'static str>,
+    pub(crate) mode: Option<&'static str>,
     /// Whether this host and its containers reach each other on the parent's segment.
-    pub(super) host_access: bool,
+    pub(crate) host_access: bool,
     /// Whether addresses are asked for on the segment before they are used.
-    pub(super) probe: bool,
-    pub(super) mtu: Option<u32>,
+    pub(crate) probe: bool,
+    pub(crate) mtu: Option<u32>,
     /// Its part in Neutron.
-    pub(super) neutron: Option<neutron::NeutronView>,
+    pub(crate) neutron: Option<neutron::NeutronView>,
     /// What of Open vSwitch it is.
-    pub(super) ovs: Option<model::Ovs>,
+    pub(crate) ovs: Option<model::Ovs>,
     /// Whether containers can be attached: `ready`, or why not.
-    pub(super) state: &'static str,
+    pub(crate) state: &'static str,
     /// Its part in a third-party Docker plugin.
-    pub(super) remote: Option<remote::RemoteView>,
+    pub(crate) remote: Option<remote::RemoteView>,
     /// Whether others reach containers by routes though this host forwards because of Spoke.
-    pub(super) direct: bool,
+    pub(crate) direct: bool,
     /// The interfaces from which others reach published ports at the containers' own addresses.
-    pub(super) trusted_interfaces: Vec<String>,
-    pub(super) masquerade: bool,
+    pub(crate) trusted_interfaces: Vec<String>,
+    pub(crate) masquerade: bool,
     /// The host's addresses that packets leave with, where the network names them.
-    pub(super) host_ipv4: Option<String>,
-    pub(super) host_ipv6: Option<String>,
+    pub(crate) host_ipv4: Option<String>,
+    pub(crate) host_ipv6: Option<String>,
     /// The only way by which packets leave this host, where the network has one.
-    pub(super) via: Option<super::via::ViaView>,
-    pub(super) ingress: Option<&'static str>,
+    pub(crate) via: Option<crate::via::ViaView>,
+    pub(crate) ingress: Option<&'static str>,
     /// Whether nothing is forwarded between it and anything else.
-    pub(super) internal: bool,
+    pub(crate) internal: bool,
     /// Where its containers may go, where it has egress rules; nowhere where that is empty.
-    pub(super) egress: Option<Vec<String>>,
+    pub(crate) egress: Option<Vec<String>>,
     /// Whether Spoke answers queries for names at its gateways.
-    pub(super) has_names: bool,
+    pub(crate) has_names: bool,
     /// From where published ports are reached: `any`, `lan` or `local`.
-    pub(super) publish: &'static str,
+    pub(crate) publish: &'static str,
     /// The runtimes' names of it.
-    pub(super) aliases: Vec<AliasView>,
+    pub(crate) aliases: Vec<AliasView>,
     /// Its user's labels.
-    pub(super) labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// The tenant's address space; nothing where it is the host's or its own.
-    pub(super) address_space: Option<String>,
-    pub(super) sticky: bool,
+    pub(crate) address_space: Option<String>,
+    pub(crate) sticky: bool,
     /// Or the name of the Docker IPAM plugin.
-    pub(super) ipam: String,
-    pub(super) subnets: Vec<SubnetView>,
+    pub(crate) ipam: String,
+    pub(crate) subnets: Vec<SubnetView>,
     /// The containers whose default gateway is on it, among those whose default gateway Spoke
     /// chooses.
-    pub(super) default_gateway: Vec<remote::LedView>,
+    pub(crate) default_gateway: Vec<remote::LedView>,
     /// Other names of containers on it.
-    pub(super) names: Vec<NamedView>,
-    pub(super) attached: usize,
-    pub(super) containers: Vec<String>,
+    pub(crate) names: Vec<NamedView>,
+    pub(crate) attached: usize,
+    pub(crate) containers: Vec<String>,
 }
 
 /// A range of a network's addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct SubnetView {
-    pub(super) subnet: String,
-    pub(super) gateway: Option<String>,
-    pub(super) first: String,
-    pub(super) last: String,
+pub(crate) struct SubnetView {
+    pub(crate) subnet: String,
+    pub(crate) gateway: Option<String>,
+    pub(crate) first: String,
+    pub(crate) last: String,
 }
 
 /// A runtime's name of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct AliasView {
-    pub(super) runtime: String,
-    pub(super) id: String,
-    pub(super) name: Option<String>,
+pub(crate) struct AliasView {
+    pub(crate) runtime: String,
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
 }
 
 /// From where published ports are reached.
-pub(super) fn reach(reach: Reach) -> &'static str {
+pub(crate) fn reach(reach: Reach) -> &'static str {
     match reach {
         Reach::Any => "any",
         Reach::Lan => "lan",
@@ -131,7 +132,7 @@ fn aliases(aliases: &[Alias]) -> Vec<AliasView> {
 }
 
 /// Those of a list that are of one; it is in the order of what they are of.
-pub(super) fn of_one<'a, T, K: Ord>(all: &'a [T], one: &K, of: impl Fn(&T) -> &K) -> &'a [T] {
+pub(crate) fn of_one<'a, T, K: Ord>(all: &'a [T], one: &K, of: impl Fn(&T) -> &K) -> &'a [T] {
     let from = all.partition_point(|it| of(it) < one);
     let rest = all.get(from..).unwrap_or_default();
     let count = rest.partition_point(|it| of(it) == one);
@@ -141,8 +142,8 @@ pub(super) fn of_one<'a, T, K: Ord>(all: &'a [T], one: &K, of: impl Fn(&T) -> &K
 impl NetworkView {
     /// Of a network, with those of `attachments` that are on it, and of `aliases` that mean it; both in
     /// the order of their networks' names.
-    pub(super) fn of(network: &Network, attachments: &[Attachment], aliases: &[Alias]) -> Self {
-        let via = super::via::ViaView::of(network, attachments);
+    pub(crate) fn of(network: &Network, attachments: &[Attachment], aliases: &[Alias]) -> Self {
+        let via = crate::via::ViaView::of(network, attachments);
         let attachments = of_one(attachments, &network.name, |attachment| &attachment.id.network);
         let mut on_it: Vec<&AttachmentId> =
             attachments.iter().map(|attachment| &attachment.id).collect();
@@ -189,7 +190,7 @@ impl NetworkView {
                 .firewall
                 .as_ref()
                 .is_some_and(|firewall| firewall.egress == EgressPolicy::Internal),
-            egress: super::egress::rules(wiring),
+            egress: wiring.fence.as_ref().map(rules::texts),
             has_names: wiring.has_names(),
             publish: reach(
                 wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default(),
@@ -210,9 +211,9 @@ impl NetworkView {
 
 /// Other names of a container on a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NamedView {
-    pub(super) container: String,
-    pub(super) names: Vec<String>,
+pub(crate) struct NamedView {
+    pub(crate) container: String,
+    pub(crate) names: Vec<String>,
 }
 
 fn named_on(network: &Network, attachments: &[Attachment]) -> Vec<NamedView> {
@@ -237,9 +238,9 @@ fn subnets(network: &Network) -> Vec<SubnetView> {
 }
 
 /// As `--driver` takes it, where it does.
-pub(super) fn driver(kind: &LinkKind) -> String {
+pub(crate) fn driver(kind: &LinkKind) -> String {
     match kind {
-        LinkKind::Remote(remote) => super::args::plugin(&remote.driver),
+        LinkKind::Remote(remote) => crate::args::plugin(&remote.driver),
         kind => kind.traits().name.to_owned(),
     }
 }
@@ -271,63 +272,63 @@ fn ipam(network: &Network) -> String {
 
 /// An attachment, all its layers together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct AttachmentView {
-    pub(super) name: String,
-    pub(super) container: String,
-    pub(super) interface: String,
-    pub(super) runtime: String,
-    pub(super) network: String,
+pub(crate) struct AttachmentView {
+    pub(crate) name: String,
+    pub(crate) container: String,
+    pub(crate) interface: String,
+    pub(crate) runtime: String,
+    pub(crate) network: String,
     /// The runtime's name of the network, where it has one of its own.
-    pub(super) title: Option<String>,
-    pub(super) addresses: Vec<String>,
-    pub(super) mac: Option<String>,
-    pub(super) driver: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) mac: Option<String>,
+    pub(crate) driver: Option<String>,
     /// Its other names on the network.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Its user's labels.
-    pub(super) labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// Link-local addresses of its interface, besides `addresses`.
-    pub(super) link_local: Vec<String>,
+    pub(crate) link_local: Vec<String>,
     /// Of which families the container's default route is this one, where Spoke chooses that.
-    pub(super) default_gateway: Option<Vec<&'static str>>,
+    pub(crate) default_gateway: Option<Vec<&'static str>>,
     /// Its port, where the network is Neutron's.
-    pub(super) neutron: Option<neutron::NeutronPortView>,
-    pub(super) ports: Vec<PortView>,
+    pub(crate) neutron: Option<neutron::NeutronPortView>,
+    pub(crate) ports: Vec<PortView>,
     /// Its limits, where it has some.
-    pub(super) limit: Option<limits::RatesView>,
+    pub(crate) limit: Option<limits::RatesView>,
     /// How much it may carry in a period, where that is limited.
-    pub(super) quota: Option<limits::QuotaView>,
+    pub(crate) quota: Option<limits::QuotaView>,
     /// Where it may go, where it has rules of its own.
-    pub(super) egress: Option<Vec<String>>,
-    pub(super) state: &'static str,
-    pub(super) since: String,
-    pub(super) sandbox: Option<String>,
+    pub(crate) egress: Option<Vec<String>>,
+    pub(crate) state: &'static str,
+    pub(crate) since: String,
+    pub(crate) sandbox: Option<String>,
     /// The device that a virtual machine's program opens.
-    pub(super) tap: Option<String>,
+    pub(crate) tap: Option<String>,
     /// `since`, to reckon with.
     #[serde(skip)]
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// `container`, for searches.
     #[serde(skip)]
-    pub(super) endpoint: ContainerId,
+    pub(crate) endpoint: ContainerId,
 }
 
 /// A published port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct PortView {
-    pub(super) host_ip: Option<String>,
-    pub(super) host_port: u16,
-    pub(super) container_port: u16,
-    pub(super) protocol: String,
+pub(crate) struct PortView {
+    pub(crate) host_ip: Option<String>,
+    pub(crate) host_port: u16,
+    pub(crate) container_port: u16,
+    pub(crate) protocol: String,
     /// Whether a command added it while the container ran.
-    pub(super) added: bool,
+    pub(crate) added: bool,
     /// As people read it.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 impl AttachmentView {
     /// Of the layers of one attachment; `None` where there are none.
-    pub(super) fn of(layers: &[&Attachment]) -> Option<Self> {
+    pub(crate) fn of(layers: &[&Attachment]) -> Option<Self> {
         let first = layers.first()?;
         let link = layers.iter().find(|layer| layer.layer == Layer::Link);
         let main = link.unwrap_or(first);
@@ -355,7 +356,7 @@ impl AttachmentView {
             ports: publish.flat_map(ports).collect(),
             limit: limits::rates(layers),
             quota: limits::quota(layers),
-            egress: main.wiring.own_fence.as_ref().map(super::egress::texts),
+            egress: main.wiring.own_fence.as_ref().map(rules::texts),
             state: layers::state(layers),
             since: rfc3339(since),
             sandbox: main.sandbox.as_ref().map(|sandbox| sandbox.path.display().to_string()),
@@ -368,7 +369,7 @@ impl AttachmentView {
 
 impl AttachmentView {
     /// Whether the condition holds.
-    pub(super) fn passes(&self, filter: &RowFilter) -> bool {
+    pub(crate) fn passes(&self, filter: &RowFilter) -> bool {
         match filter {
             RowFilter::Label(label) => label.holds(&self.labels),
             RowFilter::Name(part) => self.name.contains(part.as_str()),
@@ -378,7 +379,7 @@ impl AttachmentView {
     }
 
     /// Adds those that Docker maps.
-    pub(super) fn add_ports(&mut self, mapped: &Mapped) {
+    pub(crate) fn add_ports(&mut self, mapped: &Mapped) {
         let target = mapped.to(&self.endpoint);
         let ports = target.iter().flat_map(|target| &target.ports);
         self.ports.extend(ports.map(|map| PortView::of(map, false)));
@@ -403,7 +404,7 @@ fn ports(publish: &model::Publish) -> impl Iterator<Item = PortView> {
 }
 
 /// Of a chain of plugins each says them.
-pub(super) fn labels(layers: &[&Attachment]) -> BTreeMap<String, String> {
+pub(crate) fn labels(layers: &[&Attachment]) -> BTreeMap<String, String> {
     let all = layers.iter().flat_map(|layer| layer.labels.pairs());
     all.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
@@ -424,7 +425,7 @@ fn addresses(layers: &[&Attachment]) -> Vec<String> {
 }
 
 /// The container's end of an attachment, as far as it is known.
-pub(super) fn reported_interface(record: &Attachment) -> &IfName {
+pub(crate) fn reported_interface(record: &Attachment) -> &IfName {
     interface(&[record]).unwrap_or(&record.id.ifname)
 }
 
@@ -442,58 +443,58 @@ fn interface<'a>(layers: &[&'a Attachment]) -> Option<&'a IfName> {
 
 /// A pool and how full it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct PoolView {
-    pub(super) network: String,
+pub(crate) struct PoolView {
+    pub(crate) network: String,
     /// As [`NetworkView::title`].
-    pub(super) title: Option<String>,
-    pub(super) pool: String,
+    pub(crate) title: Option<String>,
+    pub(crate) pool: String,
     /// How many addresses can be leased; 2^64-1 where there are more.
-    pub(super) size: u64,
-    pub(super) used: u64,
-    pub(super) reserved: u64,
-    pub(super) quarantined: u64,
-    pub(super) free: u64,
+    pub(crate) size: u64,
+    pub(crate) used: u64,
+    pub(crate) reserved: u64,
+    pub(crate) quarantined: u64,
+    pub(crate) free: u64,
     /// How many each runtime holds.
-    pub(super) holders: BTreeMap<String, u64>,
-    pub(super) free_ranges: Vec<String>,
+    pub(crate) holders: BTreeMap<String, u64>,
+    pub(crate) free_ranges: Vec<String>,
 }
 
 /// An address that is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct AddressView {
-    pub(super) address: String,
-    pub(super) state: &'static str,
-    pub(super) network: Option<String>,
+pub(crate) struct AddressView {
+    pub(crate) address: String,
+    pub(crate) state: &'static str,
+    pub(crate) network: Option<String>,
     /// As [`AttachmentView::title`].
-    pub(super) title: Option<String>,
-    pub(super) container: Option<String>,
-    pub(super) interface: Option<String>,
-    pub(super) owner: Option<String>,
-    pub(super) runtime: Option<String>,
-    pub(super) since: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) container: Option<String>,
+    pub(crate) interface: Option<String>,
+    pub(crate) owner: Option<String>,
+    pub(crate) runtime: Option<String>,
+    pub(crate) since: Option<String>,
     /// Where the holder is known from, if not from the store.
-    pub(super) file: Option<String>,
+    pub(crate) file: Option<String>,
     /// `since`, to reckon with.
     #[serde(skip)]
-    pub(super) at: Option<Timestamp>,
+    pub(crate) at: Option<Timestamp>,
 }
 
 /// The output of `ipam show`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct BookView {
-    pub(super) pools: Vec<PoolView>,
-    pub(super) addresses: Vec<AddressView>,
+pub(crate) struct BookView {
+    pub(crate) pools: Vec<PoolView>,
+    pub(crate) addresses: Vec<AddressView>,
 }
 
 /// Something without an owner, or in doubt, or wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct FindingView {
+pub(crate) struct FindingView {
     /// What it is about, as `attachment`, `lease`, `link`, `rules`, `file`, `overlap` or `pending-cleanup`.
-    pub(super) kind: &'static str,
-    pub(super) subject: String,
-    pub(super) why: String,
+    pub(crate) kind: &'static str,
+    pub(crate) subject: String,
+    pub(crate) why: String,
     /// `free`, `quarantine`, `retry`, `forget`, `keep`, or `decide`: a person must.
-    pub(super) remedy: &'static str,
+    pub(crate) remedy: &'static str,
     /// Whether the remedy was applied.
-    pub(super) done: bool,
+    pub(crate) done: bool,
 }

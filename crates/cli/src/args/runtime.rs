@@ -143,8 +143,8 @@ pub(crate) enum CniCommand {
         #[command(flatten)]
         plugins: Plugins,
         #[command(flatten)]
-        place: crate::cni::args::Directories,
+        place: super::cni::Directories,
     },
     #[command(flatten)]
-    Runtime(crate::cni::args::RuntimeCommand),
+    Runtime(super::cni::RuntimeCommand),
 }

@@ -8,8 +8,8 @@ use model::{Error, Holder, Kind, Network, Pool, Result};
 use page::shown::{Addresses, ListPart, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
+use crate::commands::ipam;
 use crate::context::CommandContext;
-use crate::ipam;
 use crate::titles::Titles;
 use crate::usage::{self, Taken as InUse};
 

@@ -9,8 +9,8 @@ use page::shown::{Attachment, Container, Containers, ListPart, Network, Place, P
 use page::{Content, Filter, Numbered};
 
 use super::{Filled, LAST, ShownRecords, events};
+use crate::commands::ports::PublishedView;
 use crate::context::CommandContext;
-use crate::ports::PublishedView;
 use crate::view::AttachmentView;
 
 /// A part of the list has so many containers.
@@ -173,7 +173,7 @@ impl ShownRecords {
 
     /// What is answered over DNS for these attachments, and on which network.
     fn names(&self, attachments: &[Attachment]) -> Vec<(String, Place)> {
-        let table = crate::dns::table(&self.networks, &self.aliases, &self.records);
+        let table = crate::commands::dns::table(&self.networks, &self.aliases, &self.records);
         let mut names = Vec::new();
         for (network, entry) in table.entries() {
             let its = attachments.iter().find(|one| {

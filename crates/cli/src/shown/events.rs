@@ -8,8 +8,8 @@ use host::time::rfc3339;
 use model::Timestamp;
 use page::shown::{Day, Event, Events, ListPart};
 
+use crate::commands::events::{learned, reported, titles};
 use crate::context::CommandContext;
-use crate::events::{learned, reported, titles};
 use crate::titles::Titles;
 
 /// A part of the list has so many events.

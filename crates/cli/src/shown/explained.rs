@@ -10,10 +10,10 @@ use model::{NetworkName, Result, Timestamp};
 use page::shown::{Explained, Explanation, Hop, ListPart, Refusal, Refusals};
 use page::{Asked, Content};
 
+use crate::commands::denied;
+use crate::commands::explain::{asked, show};
+use crate::commands::ps::shortened;
 use crate::context::CommandContext;
-use crate::denied;
-use crate::explain::{asked, show};
-use crate::ps::shortened;
 use crate::titles::{Titled, Titles, meant};
 
 /// No more names are offered: a browser shows them in one list.
