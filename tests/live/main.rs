@@ -1,6 +1,7 @@
 //! What changes while containers run: ports of the host, limits, settings of networks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod at_once;
 mod bed;
 mod cli;
 mod cni;

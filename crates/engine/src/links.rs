@@ -10,6 +10,7 @@ pub(crate) mod rewind;
 pub(crate) mod sandbox;
 pub(crate) mod sandbox_ports;
 mod serving;
+pub(crate) mod settings;
 
 use crate::port::{Driver, Host, Ipam, Store};
 use crate::service::service;

@@ -1,32 +1,39 @@
 //! The MTU of devices that are in use. What a limit lets through at once depends on it, so limits are
 //! set again after it.
 
-use model::{Attachment, Error, Handoff, Mtu, Network, Result};
+use model::{Attachment, Error, Handoff, LinkKind, Mtu, Network, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Link, Netns, Socket};
 
 use crate::plan;
 
-/// Gives both ends of an attachment's pair the MTU of `after`, where that is another one than before.
-/// The container's end sends nothing that its other end would not take: it grows last and shrinks first.
+/// Gives both ends of an attachment's pair the MTU of `after`. The container's end sends nothing that its
+/// other end would not take: it grows last and shrinks first.
 pub(crate) fn revise(before: &Attachment, after: &Attachment) -> Result<()> {
     let (Some(was), Some(is)) = (&before.wiring.link, &after.wiring.link) else { return Ok(()) };
-    let Some(mtu) = is.mtu.filter(|mtu| Some(*mtu) != was.mtu) else { return Ok(()) };
+    let Some(mtu) = is.mtu.filter(|_| is_pair(is)) else { return Ok(()) };
     let socket = &mut Socket::route()?;
     let name = plan::host_end(after)?;
     let Some(outer) = socket.link(At::Name(&name))? else {
         return Err(Error::not_found(format!("{name}, the host's end of {}, is gone", after.id)));
     };
+    // Where both say the same, a container that cannot be entered had it when that was recorded.
+    let required = |done: Result<()>| if is.mtu == was.mtu { Ok(()) } else { done };
     if after.tap().is_some() {
         // The machine gets it when it renews its lease.
         return set(socket, &outer, mtu);
     }
     if outer.mtu < mtu.bytes() {
         set(socket, &outer, mtu)?;
-        return inner(socket, after, &outer, mtu);
+        return required(inner(socket, after, &outer, mtu));
     }
-    inner(socket, after, &outer, mtu)?;
+    required(inner(socket, after, &outer, mtu))?;
     set(socket, &outer, mtu)
+}
+
+/// Whether the MTU of a network in use can change: that of others is their parent's, or their maker's.
+fn is_pair(link: &model::Link) -> bool {
+    matches!(link.kind, LinkKind::Bridge(_) | LinkKind::Ptp(_))
 }
 
 /// Gives the network's bridge its MTU, and the device of its gateway where that is another one.

@@ -1,7 +1,8 @@
 //! Puts back what the kernel lost of an attachment.
 
 use model::{
-    Attachment, AttachmentId, Error, InterfaceAddress, Layer, Phase, PortMap, Publish, Result,
+    Attachment, AttachmentId, Error, InterfaceAddress, Layer, Phase, PortMap, Publish, Reach,
+    Result,
 };
 
 use crate::Links;
@@ -84,6 +85,9 @@ impl Links<'_> {
         if made.wiring.bandwidth != now.wiring.bandwidth {
             self.limit_as_recorded(now)?;
         }
+        if reach(made) != reach(now) {
+            self.driver.revise(made, now)?;
+        }
         if made.wiring.own_fence != now.wiring.own_fence {
             self.driver.fence(now)?;
         }
@@ -98,6 +102,10 @@ impl Links<'_> {
         let read = self.records.record_of(id, layer)?;
         Ok(read.filter(|read| matches!(read.value.phase, Phase::Attached(_))))
     }
+}
+
+fn reach(attachment: &Attachment) -> Option<Reach> {
+    attachment.wiring.publish.as_ref().map(|publish| publish.reach)
 }
 
 /// Whether one attachment was changed between these; otherwise it was attached anew.

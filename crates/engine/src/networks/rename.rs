@@ -9,6 +9,7 @@ use model::{
 };
 
 use crate::contention::RACES;
+use crate::links::settings::Following;
 use crate::networks::closing::Closing;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::{Read, key_of_amendment, unchanged};
@@ -51,7 +52,7 @@ impl Networks<'_> {
         };
         if let Some(titled) = &titled {
             let lock = |id: &_| Some(self.host.lock_attachment(id));
-            self.follow_settings(titled, &lock)?;
+            self.follow_settings(titled, Following::Differing, &lock)?;
         }
         Ok(titled)
     }

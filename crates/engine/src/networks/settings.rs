@@ -1,19 +1,18 @@
 //! Settings of networks that change while containers are on them.
 //!
 //! The network's record says what shall hold ([`model::Settings`]); it is committed first. Then each
-//! attachment follows: the kernel, and after it the attachment's record. So an attachment whose record
-//! differs from its network's settings has yet to follow, and whatever process looks next completes
-//! what a killed command began.
+//! attachment follows ([`crate::links::settings`]), and the devices that they share.
 
 use model::{
-    Attachment, AttachmentId, Backend, Error, Family, Layer, LinkKind, Network, NetworkChange,
-    NetworkName, Phase, Publish, Publisher, Reach, Result, Runtime, Settings,
+    AttachmentId, Backend, Error, Family, LinkKind, Network, NetworkChange, NetworkName, Phase,
+    Publish, Publisher, Reach, Result, Runtime, Settings,
 };
 
 use crate::Networks;
 use crate::contention::RACES;
 use crate::failures::all_of;
-use crate::port::{AttachmentLock, Key, Outcome, Prefix, Presence, Record, Txn};
+use crate::links::settings::{Following, is_changed};
+use crate::port::{AttachmentLock, Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::unchanged;
 
 /// The least MTU of a device with IPv6 addresses, in bytes (RFC 8200 section 5). The kernel takes the
@@ -50,7 +49,8 @@ impl Networks<'_> {
                     None => Ok(()),
                 };
                 let lock = |id: &_| Some(self.host.lock_attachment(id));
-                return led.and(self.follow_settings(&changed, &lock)).map(|()| changed);
+                let followed = self.follow_settings(&changed, Following::Whole, &lock);
+                return led.and(followed).map(|()| changed);
             }
         }
         Err(Error::try_again(format!("network {name} keeps being changed")))
@@ -58,11 +58,12 @@ impl Networks<'_> {
 
     /// Lets every attachment have what commands set of its network. One on which another thread works is
     /// left to the next call.
-    pub(crate) fn follow_all_settings(&self) -> Result<()> {
+    pub(crate) fn follow_all_settings(&self, following: Following) -> Result<()> {
         let mut networks = self.records.networks_in(&Prefix::Networks)?;
         networks.retain(|read| is_changed(&read.value) && read.value.stage.is_whole());
         let lock = |id: &_| self.host.try_lock_attachment(id);
-        let followed = networks.iter().map(|read| self.follow_settings(&read.value, &lock));
+        let followed =
+            networks.iter().map(|read| self.follow_settings(&read.value, following, &lock));
         all_of(followed.filter_map(Result::err).collect())
     }
 
@@ -70,6 +71,7 @@ impl Networks<'_> {
     pub(super) fn follow_settings(
         &self,
         network: &Network,
+        following: Following,
         lock: &dyn Fn(&AttachmentId) -> Option<AttachmentLock>,
     ) -> Result<()> {
         if !is_changed(network) {
@@ -77,51 +79,20 @@ impl Networks<'_> {
         }
         let mut failures = Vec::new();
         if network.settings.mtu.is_some() {
-            failures.extend(self.driver.retune(network).err());
+            failures.extend(self.links.retune(network).err());
         }
         for listed in self.records.attachments_in(&Prefix::AttachmentsOf(network.name.clone()))? {
             let (id, layer) = (&listed.value.id, listed.value.layer);
             // What is being made or removed is not waited for: it follows when it is complete.
             let is_settled = matches!(listed.value.phase, Phase::Attached(_) | Phase::Reserved);
-            if !is_settled || followed(&listed.value, network).is_none() {
+            if !is_settled || !following.concerns(&listed.value, network) {
                 continue;
             }
             let Some(_lock) = lock(id) else { continue };
-            let done = self.follow(&Key::Attachment(id.clone(), layer), network);
+            let done = self.links.follow_settings(id, layer, following);
             failures.extend(done.err().map(|error| error.context(format!("changing {id}"))));
         }
         all_of(failures)
-    }
-
-    /// The kernel first: a record that has the settings says that they hold.
-    fn follow(&self, key: &Key, network: &Network) -> Result<()> {
-        let Key::Attachment(id, layer) = key else { return Ok(()) };
-        for _ in 0..RACES {
-            let Some(read) = self.records.record_of(id, *layer)? else { return Ok(()) };
-            let Some(after) = followed(&read.value, network) else { return Ok(()) };
-            match read.value.phase {
-                // Its maker, or the end of it, is not to be disturbed.
-                Phase::Attaching { .. } | Phase::Detaching { .. } => return Ok(()),
-                Phase::Attached(_) if self.links.presence(&read.value) == Presence::Gone => {
-                    return Ok(());
-                }
-                // The way and the title are the network's, and nothing of them is the container's.
-                Phase::Attached(_) if has_same_parts(&read.value, &after) => {}
-                Phase::Attached(_) => {
-                    self.driver.revise(
-                        &*self.links.serving(&read.value)?,
-                        &*self.links.serving(&after)?,
-                    )?;
-                }
-                Phase::Reserved => {}
-            }
-            let txn = Txn::new().require(key.clone(), unchanged(Some(&read)));
-            let txn = txn.put(key.clone(), Record::Attachment(Box::new(after)));
-            if let Outcome::Done(_) = self.store.commit(&txn)? {
-                return Ok(());
-            }
-        }
-        Err(Error::try_again(format!("{id} changes all the time")))
     }
 
     /// From where the ports of its next containers are reached.
@@ -244,39 +215,4 @@ fn described(network: &Network) -> Error {
          `spoke network create` that it joins (network=NAME) can change",
         network.runtime
     ))
-}
-
-/// Whether a command changed what its attachments have of it.
-fn is_changed(network: &Network) -> bool {
-    !network.settings.is_empty() || network.title.is_some()
-}
-
-/// Whether these differ in what is the network's alone.
-fn has_same_parts(before: &Attachment, after: &Attachment) -> bool {
-    let mut same = before.clone();
-    same.wiring.via.clone_from(&after.wiring.via);
-    same.title.clone_from(&after.title);
-    same == *after
-}
-
-/// The attachment as its network's settings have it; `None` where it is so.
-fn followed(attachment: &Attachment, network: &Network) -> Option<Attachment> {
-    let mut after = attachment.clone();
-    let settings = &network.settings;
-    after.title.clone_from(&network.title);
-    if let (Some(mtu), Some(link)) = (settings.mtu, &mut after.wiring.link) {
-        link.mtu = Some(mtu);
-    }
-    if let Some(reach) = settings.reach {
-        let asked = after.spec.as_mut().and_then(|spec| spec.publish.as_mut());
-        for publish in after.wiring.publish.as_mut().into_iter().chain(asked) {
-            publish.reach = reach;
-        }
-    }
-    if let Some(way) = &settings.way
-        && attachment.layer == Layer::Link
-    {
-        after.wiring.via = way.via().cloned();
-    }
-    (after != *attachment).then_some(after)
 }

@@ -8,6 +8,7 @@ use crate::failures::all_of;
 use crate::finding::{Finding, Garbage, Mode, Reconciled, Remedy};
 use crate::links::detach::Meaning;
 use crate::links::rewind::is_rewindable;
+use crate::links::settings::Following;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::records::book::{Read, passable, unchanged};
 use crate::{Members, Repair};
@@ -91,7 +92,7 @@ impl Repair<'_> {
             found.note(self.networks.name_sandboxes().map(|_| ()));
             found.note(self.attachments.amend_all());
             found.note(self.attachments.forget_used_once());
-            found.note(self.networks.follow_all_settings());
+            found.note(self.networks.follow_all_settings(Following::Whole));
         }
         found
     }

@@ -7,6 +7,7 @@ use model::{AttachmentId, Error, Layer, NetworkName, Result};
 use crate::Repair;
 use crate::attachments::amend::has_leaving;
 use crate::failures::all_of;
+use crate::links::settings::Following;
 use crate::port::Prefix;
 use crate::records::book::Read;
 
@@ -96,7 +97,7 @@ impl Repair<'_> {
         let mut healing = Healing::new(backoff, shares);
         // First, because the filter of a record that has yet to follow is no more the right one.
         if shares {
-            healing.failures.extend(self.networks.follow_all_settings().err());
+            healing.failures.extend(self.networks.follow_all_settings(Following::Differing).err());
         }
         let mut busy = Vec::new();
         for Read { value: listed, .. } in self.records.attachments_in(&Prefix::Attachments)? {

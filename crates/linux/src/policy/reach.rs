@@ -12,29 +12,31 @@ use super::expected::{self, ExpectedElements};
 use crate::subnets;
 
 impl Policy {
-    /// Lets the clients of `after` reach the container's ports, and no others. Connections of clients
-    /// that may go on do; those of others end.
-    pub(crate) fn revise_reach(&self, before: &Attachment, after: &Attachment) -> Result<()> {
-        let reach = |it: &Attachment| it.wiring.publish.as_ref().map(|publish| publish.reach);
-        if reach(before) == reach(after) {
-            return Ok(());
-        }
+    /// Lets the clients of `after` reach the container's ports, and no others, whatever held before. Connections of
+    /// clients that may go on do; those of others end.
+    pub(crate) fn revise_reach(&self, after: &Attachment) -> Result<()> {
+        let Some(publish) = &after.wiring.publish else { return Ok(()) };
         // What closes comes first: between the two, fewer reach the ports.
         self.restore(after)?;
         let both = [Family::V4, Family::V6];
-        let (was, is) =
-            (expected::gateway_route(before, &both), expected::gateway_route(after, &both));
-        if let (Some(was), Some(is)) = (ExpectedElements::of(&was)?, ExpectedElements::of(&is)?) {
-            let gone = was.elements.without(&is.elements);
-            if !gone.is_empty() {
-                self.deleted.set(true);
-                self.take_out(&gone, Some(&is.elements))?;
+        let elements = |it: &Attachment| ExpectedElements::of(&expected::gateway_route(it, &both));
+        if let Some(is) = elements(after)? {
+            let reaches = [Reach::Any, Reach::Lan, Reach::Local];
+            let others = reaches.iter().map(|reach| {
+                let mut other = after.clone();
+                other.wiring.publish = Some(Publish { reach: *reach, ..publish.clone() });
+                other
+            });
+            for was in others {
+                let Some(was) = elements(&was)? else { continue };
+                let gone = was.elements.without(&is.elements);
+                if !gone.is_empty() {
+                    self.deleted.set(true);
+                    self.take_out(&gone, Some(&is.elements))?;
+                }
             }
         }
-        match &after.wiring.publish {
-            Some(publish) => self.end_others(after, publish),
-            None => Ok(()),
-        }
+        self.end_others(after, publish)
     }
 
     /// Ends the connections over these ports of clients that may not reach them any more.

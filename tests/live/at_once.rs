@@ -1,0 +1,122 @@
+//! Commands that change one network or container at the same time. No daemon puts right what they leave.
+
+use serde_json::Value;
+
+use crate::bed::{Bed, Live, SPOKE};
+
+const ROUNDS: usize = 15;
+
+impl Bed {
+    /// Runs these commands at once; each succeeds.
+    #[track_caller]
+    fn at_once(&self, commands: &[&str]) {
+        let started: Vec<String> =
+            commands.iter().map(|it| format!("{SPOKE} {it} & all+=($!)")).collect();
+        self.world.sh(&format!(
+            "all=(); {}; for one in ${{all[@]}}; do wait $one || exit 1; done",
+            started.join("; ")
+        ));
+    }
+
+    fn shown(&self) -> Value {
+        self.json("network inspect front")[0].clone()
+    }
+
+    /// The MTU of each of the network's devices, where it is another one.
+    fn other_mtus(&self, mtu: &str, namespaces: &[&str]) -> String {
+        let inner = namespaces.iter().map(|it| format!("; ip -n {it} -o link show eth0"));
+        self.world.sh(&format!(
+            "{{ ip -o link | grep -E ': (sp-|veth)'{}; }} | grep -v 'mtu {mtu} ' || true",
+            inner.collect::<String>()
+        ))
+    }
+
+    /// From where ports are reached, as the packet filter has it for this address.
+    fn reach(&self, address: &str) -> &'static str {
+        let is_in = |set: &str| {
+            self.world.try_sh(&format!("nft list set inet spoke {set}")).stdout.contains(address)
+        };
+        match (is_in("lan_only4"), is_in("local_only4")) {
+            (false, false) => "any",
+            (true, false) => "lan",
+            (false, true) => "local",
+            (true, true) => "lan and local",
+        }
+    }
+}
+
+#[test]
+fn of_two_values_the_recorded_one_holds() {
+    let bed = Bed::new(&["web", "api", "one", "two"]);
+    for (at, name) in ["web", "api", "one", "two"].iter().enumerate() {
+        let ip = format!("--ip 10.74.1.{}", 12 + at);
+        bed.spoke(&format!("network connect --publish {}:80 {ip} front {name}", 8080 + at));
+    }
+    for round in 0..ROUNDS {
+        bed.at_once(&[
+            "network set front --publish any --mtu 1401",
+            "network set front --publish local --mtu 1402",
+            "network set front --publish lan",
+        ]);
+        let shown = bed.shown();
+        let (mtu, reach) = (shown["mtu"].to_string(), shown["publish"].as_str().unwrap_or("any"));
+        assert_eq!(
+            bed.other_mtus(&mtu, &["web", "api", "one", "two"]),
+            "",
+            "round {round}: {shown}"
+        );
+        for at in 12..16 {
+            assert_eq!(bed.reach(&format!("10.74.1.{at}")), reach, "round {round}: {at}");
+        }
+        let ports = bed.json("port ls").to_string();
+        assert_eq!(
+            ports.matches(reach).count() >= 4,
+            reach != "any",
+            "round {round}: {reach} {ports}"
+        );
+    }
+}
+
+#[test]
+fn what_comes_meanwhile_follows() {
+    let bed = Bed::new(&["web", "api"]);
+    bed.spoke("network connect --ip 10.74.1.12 front web");
+    for round in 0..ROUNDS {
+        let (mtu, reach) = if round % 2 == 0 { (1401, "local") } else { (1402, "lan") };
+        let set = format!("network set front --publish {reach} --mtu {mtu}");
+        bed.at_once(&[
+            "network connect --publish 8081:80 --ip 10.74.1.13 front api",
+            &set,
+            "port add web 8080:80",
+            "limit web 10mbit",
+            "limit web 20mbit",
+            "egress set front 0.0.0.0/0:1-65535",
+        ]);
+        assert_eq!(bed.other_mtus(&mtu.to_string(), &["web", "api"]), "", "round {round}");
+        for address in ["10.74.1.12", "10.74.1.13"] {
+            assert_eq!(bed.reach(address), reach, "round {round}: {address}");
+        }
+        bed.spoke("network disconnect front api");
+        bed.spoke("port rm web 8080");
+    }
+}
+
+/// A process that is killed may leave in the kernel what another one has recorded otherwise: the next one, or
+/// `spoke gc`, puts it right.
+#[test]
+fn what_a_killed_command_left_is_put_right() {
+    let bed = Bed::new(&["web"]);
+    bed.spoke("network connect --publish 8080:80 --ip 10.74.1.12 front web");
+    for mend in ["gc", "network set front --mtu 1400"] {
+        bed.spoke("network set front --mtu 1400 --publish lan");
+        bed.world.sh(
+            "for link in $(ip -o link | grep -oE ' (sp-|veth)[^:@]*'); do ip link set $link mtu 1300; done
+            ip -n web link set eth0 mtu 1300",
+        );
+        bed.world.sh("nft add element inet spoke local_only4 \"$(nft list set inet spoke lan_only4 | sed -n '/elements/,/}/p' | tr -d '\\n' | sed 's/.*= //')\"");
+        assert_eq!(bed.reach("10.74.1.12"), "lan and local");
+        bed.spoke(mend);
+        assert_eq!(bed.other_mtus("1400", &["web"]), "", "{mend}");
+        assert_eq!(bed.reach("10.74.1.12"), "lan", "{mend}");
+    }
+}
