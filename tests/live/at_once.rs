@@ -110,7 +110,7 @@ fn what_a_killed_command_left_is_put_right() {
     for mend in ["gc", "network set front --mtu 1400"] {
         bed.spoke("network set front --mtu 1400 --publish lan");
         bed.world.sh(
-            "for link in $(ip -o link | grep -oE ' (sp-|veth)[^:@]*'); do ip link set $link mtu 1300; done
+            "for link in $(ip -o link | awk -F'[ :@]+' '{ print $2 }' | grep -E '^(sp-|veth)'); do ip link set $link mtu 1300; done
             ip -n web link set eth0 mtu 1300",
         );
         bed.world.sh("nft add element inet spoke local_only4 \"$(nft list set inet spoke lan_only4 | sed -n '/elements/,/}/p' | tr -d '\\n' | sed 's/.*= //')\"");

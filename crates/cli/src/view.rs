@@ -23,6 +23,7 @@ use crate::claims;
 use crate::mapped::Mapped;
 use crate::titles::Titles;
 pub(crate) use remote::READY;
+use crate::commands::ports::nowhere;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -322,6 +323,8 @@ pub(crate) struct PortView {
     pub(crate) protocol: String,
     /// Whether a command added it while the container ran.
     pub(crate) added: bool,
+    /// Why it leads nowhere: its container has no address of this family (`IPv4`, `IPv6`).
+    pub(crate) lacks: Option<String>,
     /// As people read it.
     pub(crate) text: String,
 }
@@ -335,7 +338,6 @@ impl AttachmentView {
         let owner = layers.iter().find_map(|layer| layer.owner.as_ref());
         let kind = layers.iter().find_map(|layer| layer.wiring.link.as_ref());
         let served = layers.iter().filter(|layer| remote::serves(layer));
-        let publish = served.filter_map(|layer| layer.wiring.publish.as_ref());
         let since = layers.iter().map(|layer| layer.since).min()?;
         let id = &first.id;
         Some(Self {
@@ -353,7 +355,7 @@ impl AttachmentView {
             link_local: main.link_local.iter().map(ToString::to_string).collect(),
             default_gateway: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
-            ports: publish.flat_map(ports).collect(),
+            ports: served.flat_map(|layer| ports(layer)).collect(),
             limit: limits::rates(layers),
             quota: limits::quota(layers),
             egress: main.wiring.own_fence.as_ref().map(rules::texts),
@@ -394,13 +396,29 @@ impl PortView {
             container_port: map.container_port.get(),
             protocol: map.protocol.to_string(),
             added,
+            lacks: None,
             text: map.to_string(),
         }
     }
+
+    /// Says where it leads nowhere.
+    fn with(self, lacking: Option<Family>) -> Self {
+        let lacks = lacking.map(|family| family.to_string());
+        let text = match &lacks {
+            Some(family) => format!("{} ({})", self.text, nowhere(family)),
+            None => self.text,
+        };
+        Self { lacks, text, ..self }
+    }
 }
 
-fn ports(publish: &model::Publish) -> impl Iterator<Item = PortView> {
-    publish.ports.iter().map(|map| PortView::of(map, publish.added.contains(map)))
+fn ports(layer: &Attachment) -> Vec<PortView> {
+    let addresses = || layer.addresses.iter().map(|held| held.address.addr());
+    let publish = layer.wiring.publish.iter();
+    let view = |publish: &model::Publish, map: &PortMap| {
+        PortView::of(map, publish.added.contains(map)).with(map.lacks(addresses()))
+    };
+    publish.flat_map(|it| it.ports.iter().map(move |map| view(it, map))).collect()
 }
 
 /// Of a chain of plugins each says them.

@@ -9,7 +9,7 @@ use engine::port::{Key, Record};
 use host::event::{Event, What};
 use linux::meter;
 use model::{
-    Attachment, AttachmentId, Handoff, IfName, Layer, Network, NetworkName, Phase, Runtime,
+    Attachment, AttachmentId, Family, Handoff, IfName, Layer, Network, NetworkName, Phase, Runtime,
     Timestamp,
 };
 use store::Changed;
@@ -58,6 +58,8 @@ struct Reported {
     addresses: Vec<String>,
     /// The ports of each layer that publishes some.
     ports: BTreeMap<Layer, Vec<String>>,
+    /// Those that lead nowhere, and the family that the container lacks.
+    lacking: BTreeMap<String, Family>,
 }
 
 impl EventLog {
@@ -159,6 +161,15 @@ impl Reported {
         let ports: Vec<String> = ports
             .map(|publish| publish.ports.iter().map(ToString::to_string).collect())
             .unwrap_or_default();
+        if let Some(record) = complete {
+            let addresses = || record.addresses.iter().map(|held| held.address.addr());
+            for map in record.wiring.publish.iter().flat_map(|publish| &publish.ports) {
+                match map.lacks(addresses()) {
+                    Some(family) => self.lacking.insert(map.to_string(), family),
+                    None => self.lacking.remove(&map.to_string()),
+                };
+            }
+        }
         match ports.is_empty() {
             true => self.ports.remove(&layer),
             false => self.ports.insert(layer, ports),
@@ -182,6 +193,14 @@ impl Reported {
                     record.addresses.iter().map(|held| held.address.to_string()).collect();
             }
             None => drop(self.layers.remove(&layer)),
+        }
+    }
+
+    /// A port, as people read it.
+    fn said(&self, port: &str) -> String {
+        match self.lacking.get(port) {
+            Some(family) => format!("{port} (leads nowhere: it has no {family} address)"),
+            None => port.to_owned(),
         }
     }
 
@@ -221,7 +240,8 @@ fn compare(id: &AttachmentId, before: &Reported, after: &Reported, now: Timestam
         (true, true) | (false, false) => {}
     }
     if has != before.all_ports() && !has.is_empty() {
-        let message = format!("{who} publishes {}", has.join(", "));
+        let said: Vec<String> = has.iter().map(|port| after.said(port)).collect();
+        let message = format!("{who} publishes {}", said.join(", "));
         events.push(Event { ports: has, ..event(What::Published, message) });
     }
     events

@@ -6,6 +6,7 @@ pub(crate) mod begin;
 mod check;
 pub(crate) mod endpoint;
 pub(crate) mod guest;
+mod hardware;
 mod owner;
 mod probe;
 pub(crate) mod publish;

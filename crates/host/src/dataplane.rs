@@ -243,6 +243,10 @@ impl Driver for Dataplane {
         self.maker(attachment).restore_shared(&self.linux, attachment)
     }
 
+    fn shared_hardware(&self, network: &Network) -> Result<Option<Mac>> {
+        self.linux.shared_hardware(network)
+    }
+
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
         self.maker(attachment).hardware_address(&self.linux, attachment)
     }

@@ -10,7 +10,7 @@ use model::{
     Attached, Attachment, Error, Family, Handoff, IfName, InterfaceNamespace, LinkKind, Mac,
     Network, PortMap, Result, Runtime,
 };
-use netlink::{Announcement, HostLock, Reaper, Socket, process};
+use netlink::{Announcement, At, HostLock, Reaper, Socket, process};
 
 use crate::facts;
 use crate::life::Life;
@@ -214,7 +214,7 @@ impl Driver for Linux {
 
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
         mtu::revise(before, after)?;
-        self.policy.revise_reach(before, after)?;
+        self.policy.revise_reach(after)?;
         self.limit(after)
     }
 
@@ -248,6 +248,12 @@ impl Driver for Linux {
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         self.policy.restore_shared(attachment)
+    }
+
+    fn shared_hardware(&self, network: &Network) -> Result<Option<Mac>> {
+        let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let Some(bridge) = bridge else { return Ok(None) };
+        Ok(Socket::route()?.link(At::Name(&bridge.name))?.and_then(|link| link.mac))
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {

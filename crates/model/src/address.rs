@@ -27,6 +27,23 @@ impl Mac {
         Self(octets)
     }
 
+    /// Refuses what no interface can have: zero, and what means many interfaces (IEEE 802-2014 section 8.2.2).
+    ///
+    /// # Errors
+    /// [`crate::Kind::Invalid`], with what is wrong.
+    pub fn refuse_unusable(self) -> Result<()> {
+        let why = match self.0 {
+            [0, 0, 0, 0, 0, 0] => "is none",
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => "means all interfaces (broadcast)",
+            [first, ..] if first & 1 == 1 => "means many interfaces (multicast)",
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!(
+            "MAC address (--mac-address, \"mac\") {self} {why}: an interface has a unicast address, such as {}",
+            Self::local(self.0)
+        )))
+    }
+
     /// The six octets.
     pub const fn octets(self) -> [u8; 6] {
         self.0

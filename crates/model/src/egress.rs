@@ -293,8 +293,28 @@ impl FromStr for Fence {
     fn from_str(given: &str) -> Result<Self> {
         let fence = Self::recorded(given)?;
         fence.rules.iter().try_for_each(spelling::refuse_hexadecimal)?;
+        fence.rules.iter().try_for_each(refuse_unreachable)?;
         Ok(fence)
     }
+}
+
+/// Refuses addresses to which no packet leaves a container (RFC 6890). Multicast is none of these: a router of it may
+/// lead it on. Not where rules are read from the book or from a file of an earlier version.
+fn refuse_unreachable(rule: &EgressRule) -> Result<()> {
+    let Some(net) = rule.net() else { return Ok(()) };
+    let is_one = net.prefix_len() == net.max_prefix_len();
+    let why = match net.addr() {
+        IpAddr::V4(first) if first.is_loopback() && net.prefix_len() >= 8 => {
+            "the container's own loopback device"
+        }
+        IpAddr::V4(first) if first.is_broadcast() && is_one => "all on the container's own segment",
+        IpAddr::V6(first) if first.is_loopback() && is_one => "the container's own loopback device",
+        first if first.is_unspecified() && is_one => "no host (all are 0.0.0.0/0 and [::/0])",
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(format!(
+        "egress '{rule}': this address means {why}, and no packet leaves the container for it: leave the rule out"
+    )))
 }
 
 impl Fence {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::text::{question, shown};
-use crate::{AttachmentId, Backend, Error, IfName, Result};
+use crate::{AttachmentId, Backend, Error, Family, IfName, Result, host_net};
 
 /// A transport protocol with ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,6 +74,17 @@ pub struct PortMap {
     pub container_port: NonZeroU16,
     /// Of both.
     pub protocol: Protocol,
+}
+
+impl PortMap {
+    /// The family of an address of the host that a container with these addresses lacks: the port leads nowhere. `None`
+    /// also where the addresses are not known.
+    pub fn lacks(&self, addresses: impl IntoIterator<Item = IpAddr>) -> Option<Family> {
+        let family = Family::of(&host_net(self.host?));
+        let mut families = addresses.into_iter().map(|it| Family::of(&host_net(it))).peekable();
+        families.peek()?;
+        families.all(|it| it != family).then_some(family)
+    }
 }
 
 impl fmt::Display for PortMap {

@@ -178,6 +178,7 @@ fn waiting_port(amendment: &Amendment, map: &PortMap) -> PublishedView {
         container_port: map.container_port.get(),
         container_ip: None,
         container_ips: Vec::new(),
+        lacks: None,
         added: true,
         reach: "",
         name: amendment.name.to_string(),

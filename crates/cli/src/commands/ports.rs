@@ -37,6 +37,8 @@ pub(crate) struct PublishedView {
     pub(crate) container_ip: Option<String>,
     /// Of each family the address that it leads to.
     pub(crate) container_ips: Vec<String>,
+    /// Why it leads nowhere: its container has no address of this family (`IPv4`, `IPv6`).
+    pub(crate) lacks: Option<String>,
     /// Whether a command added it while the container ran.
     pub(crate) added: bool,
     /// `any`, `lan` or `local`.
@@ -65,7 +67,10 @@ impl PublishedView {
 
     /// Where it leads to.
     pub(crate) fn target(&self) -> String {
-        self.at(self.container_ip.as_deref().unwrap_or(UNKNOWN))
+        match &self.lacks {
+            Some(family) => nowhere(family),
+            None => self.at(self.container_ip.as_deref().unwrap_or(UNKNOWN)),
+        }
     }
 
     /// All of that, one of each family.
@@ -129,8 +134,24 @@ pub(crate) fn all(records: &[Attachment], mapped: &Mapped) -> Vec<PublishedView>
         .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record))
         .flat_map(|record| published(record, records, mapped))
         .collect();
+    // Of several attachments of a container another one may lead it.
+    let is_same = |one: &PublishedView, other: &PublishedView| {
+        (one.host_port, &one.protocol, &one.host_ip)
+            == (other.host_port, &other.protocol, &other.host_ip)
+            && (&one.container, &one.runtime) == (&other.container, &other.runtime)
+    };
+    let led: Vec<PublishedView> = match rows.iter().any(|row| row.lacks.is_some()) {
+        true => rows.iter().filter(|row| row.lacks.is_none()).cloned().collect(),
+        false => Vec::new(),
+    };
+    rows.retain(|row| row.lacks.is_none() || !led.iter().any(|other| is_same(row, other)));
     rows.sort();
     rows
+}
+
+/// What is said of a port that leads nowhere.
+pub(crate) fn nowhere(family: &str) -> String {
+    format!("nowhere: no {family} address")
 }
 
 /// A row for each port that Docker maps on a network of its own. None of these is in the book.
@@ -154,6 +175,7 @@ pub(crate) fn beside(mapped: &Mapped) -> impl Iterator<Item = PublishedView> {
                 container_port: map.container_port.get(),
                 container_ip: targets.first().cloned(),
                 container_ips: targets,
+                lacks: None,
                 added: false,
                 reach: reached(map, Reach::Any),
                 name: name.clone(),
@@ -197,8 +219,9 @@ fn view(
     (name, labels): (&str, &BTreeMap<String, String>),
     by: By<'_>,
 ) -> PublishedView {
+    let addresses = || record.addresses.iter().map(|held| held.address.addr());
     let targets = match by {
-        By::Spoke(_) => targets(map, record.addresses.iter().map(|held| held.address.addr())),
+        By::Spoke(_) => targets(map, addresses()),
         By::Docker => Vec::new(),
     };
     PublishedView {
@@ -208,6 +231,10 @@ fn view(
         container_port: map.container_port.get(),
         container_ip: targets.first().cloned(),
         container_ips: targets,
+        lacks: match by {
+            By::Spoke(_) => map.lacks(addresses()).map(|family| family.to_string()),
+            By::Docker => None,
+        },
         added: match &by {
             By::Spoke(publish) => publish.added.contains(map),
             By::Docker => false,

@@ -12,6 +12,7 @@ use crate::attachments::begin::{Role, Started, address_of, wanted_of};
 use crate::contention::{RACES, lost, overtaken};
 use crate::links::detach::Meaning;
 use crate::links::sandbox::set_gateway_where_it_can;
+use crate::links::settings::Following;
 use crate::port::{Granted, Key, Offer, Txn};
 use crate::records::book::Read;
 use crate::{Attachments, Request};
@@ -88,9 +89,11 @@ impl Attachments<'_> {
         };
         self.records.replace(read, complete, txn)?;
         match served {
-            Some(served) => self.links.serve_the_rest(&read.value, &served),
-            None => Ok(()),
+            Some(served) => self.links.serve_the_rest(&read.value, &served)?,
+            None => {}
         }
+        // A command that changed the network meanwhile left out what was being made.
+        self.links.follow_settings(&request.id(), request.layer, Following::Differing)
     }
 
     /// Gets the addresses that the store does not decide alone, over the link where that is the

@@ -84,6 +84,7 @@ impl Attachments<'_> {
         let request = draft.request;
         let mut attachment = draft.blank.clone();
         self.links.refuse_own_fence(&attachment, Some(&request.network))?;
+        self.refuse_hardware(draft)?;
         let key = Key::Attachment(attachment.id.clone(), attachment.layer);
         let mut txn = Txn::new().require(key.clone(), inherited.expect);
         if let Some((network, expect)) = self.records.refuse_unmade(&request.network)? {

@@ -283,7 +283,8 @@ pub trait Driver: HostDataplane {
     }
 
     /// Changes an attached container's link and ports from what `before` says to what `after` says:
-    /// another MTU, and from where its ports are reached. Repeating it is no error.
+    /// another MTU, and from where its ports are reached. What another process made of these meanwhile is undone, also
+    /// where both say the same. Repeating it is no error.
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
         let _ = after;
         let id = &before.id;
@@ -324,6 +325,15 @@ pub trait Driver: HostDataplane {
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         let _ = attachment;
         Ok(false)
+    }
+
+    /// The hardware address of the bridge that a network's attachments share, where that exists.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    fn shared_hardware(&self, network: &Network) -> Result<Option<Mac>> {
+        let _ = network;
+        Ok(None)
     }
 
     /// The hardware address that the attachment's interface will have, or has.

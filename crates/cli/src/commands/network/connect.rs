@@ -60,6 +60,7 @@ pub(super) fn connect(
     let labels = Labels::of(wanted.made.labels.iter().cloned())?;
     refuse_apart(&engine, &network.name, &container)?;
     guest::refuse_guest(&engine, &network.name, &container)?;
+    refuse_familyless(&wanted.made, &network, &known)?;
     let mut tries = 0;
     loop {
         let within = host::sandbox::inspect(&path)?.ok_or_else(|| no_sandbox(&wanted.sandbox))?;
@@ -284,6 +285,33 @@ fn say(wanted: &MadeArgs, link: &mut Link) -> Result<()> {
         dns: wanted.dns.clone(),
     }
     .to_text()?;
+    Ok(())
+}
+
+/// Refuses a port at an address of a family that the container will have no address of, as far as that is known: it
+/// would lead nowhere. `known`: what the container has already; its ports may lead by these.
+pub(crate) fn refuse_familyless(
+    wanted: &MadeArgs,
+    network: &Network,
+    known: &[Attachment],
+) -> Result<()> {
+    let families = network.ipam.families();
+    let own = addresses(wanted).into_iter().chain(families.iter().map(|it| it.unspecified()));
+    let held = known.iter().flat_map(|record| &record.addresses).map(|it| it.address.addr());
+    let all: Vec<IpAddr> = own.chain(held).collect();
+    // Others may give addresses of both.
+    if network.ipam.is_shared() || families.is_empty() {
+        return Ok(());
+    }
+    for map in &wanted.publish {
+        if let (Some(host), Some(family)) = (map.host, map.lacks(all.iter().copied())) {
+            return Err(Error::invalid(format!(
+                "--publish {map}: {host} is an address of {family}, and network {} has none of that family; name one of \
+                 the other family, or none",
+                network.called()
+            )));
+        }
+    }
     Ok(())
 }
 

@@ -32,6 +32,7 @@ pub(super) fn connect(
     let tap = tap(&wanted.tap, &context.root)?;
     let mut wiring = super::wiring(&wanted.made, &network, context.backend)?;
     put(tap, &mut wiring, &network)?;
+    super::refuse_familyless(&wanted.made, &network, &[])?;
     if let Some(first) = wanted.made.link_local.first() {
         return Err(Error::unsupported(format!(
             "--link-local-ip {first}: a virtual machine gives itself such addresses"
