@@ -80,23 +80,27 @@ fn of_two_values_the_recorded_one_holds() {
 #[test]
 fn what_comes_meanwhile_follows() {
     let bed = Bed::new(&["web", "api"]);
-    bed.spoke("network connect --ip 10.74.1.12 front web");
+    bed.spoke("network create --subnet 10.74.2.0/24 --egress none shut");
+    bed.spoke("network connect --ip 10.74.2.12 shut web");
     for round in 0..ROUNDS {
         let (mtu, reach) = if round % 2 == 0 { (1401, "local") } else { (1402, "lan") };
-        let set = format!("network set front --publish {reach} --mtu {mtu}");
+        let set = format!("network set shut --publish {reach} --mtu {mtu}");
         bed.at_once(&[
-            "network connect --publish 8081:80 --ip 10.74.1.13 front api",
+            "network connect --publish 8081:80 --ip 10.74.2.13 shut api",
             &set,
             "port add web 8080:80",
             "limit web 10mbit",
             "limit web 20mbit",
-            "egress set front 0.0.0.0/0:1-65535",
+            "egress set shut 0.0.0.0/0:1-65535",
         ]);
         assert_eq!(bed.other_mtus(&mtu.to_string(), &["web", "api"]), "", "round {round}");
-        for address in ["10.74.1.12", "10.74.1.13"] {
+        for address in ["10.74.2.12", "10.74.2.13"] {
             assert_eq!(bed.reach(address), reach, "round {round}: {address}");
         }
-        bed.spoke("network disconnect front api");
+        let shown = &bed.json("network inspect shut")[0];
+        assert!(shown["egress"].to_string().contains("0.0.0.0/0"), "round {round}: {shown}");
+        bed.spoke("egress set shut none");
+        bed.spoke("network disconnect shut api");
         bed.spoke("port rm web 8080");
     }
 }

@@ -5,6 +5,7 @@ mod lan;
 mod layers;
 mod limits;
 mod neutron;
+pub(crate) mod port;
 pub(crate) mod remote;
 pub(crate) mod rules;
 
@@ -14,7 +15,7 @@ use host::dataplane::segment_of;
 use host::time::rfc3339;
 use model::{
     Alias, Attachment, AttachmentId, ContainerId, EgressPolicy, Family, IfName, IngressPolicy,
-    InterfaceNamespace, Layer, LinkKind, Network, Phase, PortMap, Reach, Timestamp, Wiring,
+    InterfaceNamespace, Layer, LinkKind, Network, Phase, Reach, Timestamp, Wiring,
 };
 use serde::Serialize;
 
@@ -22,8 +23,8 @@ use crate::args::RowFilter;
 use crate::claims;
 use crate::mapped::Mapped;
 use crate::titles::Titles;
+use port::{PortView, ports};
 pub(crate) use remote::READY;
-use crate::commands::ports::nowhere;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -314,21 +315,6 @@ pub(crate) struct AttachmentView {
     pub(crate) endpoint: ContainerId,
 }
 
-/// A published port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct PortView {
-    pub(crate) host_ip: Option<String>,
-    pub(crate) host_port: u16,
-    pub(crate) container_port: u16,
-    pub(crate) protocol: String,
-    /// Whether a command added it while the container ran.
-    pub(crate) added: bool,
-    /// Why it leads nowhere: its container has no address of this family (`IPv4`, `IPv6`).
-    pub(crate) lacks: Option<String>,
-    /// As people read it.
-    pub(crate) text: String,
-}
-
 impl AttachmentView {
     /// Of the layers of one attachment; `None` where there are none.
     pub(crate) fn of(layers: &[&Attachment]) -> Option<Self> {
@@ -386,39 +372,6 @@ impl AttachmentView {
         let ports = target.iter().flat_map(|target| &target.ports);
         self.ports.extend(ports.map(|map| PortView::of(map, false)));
     }
-}
-
-impl PortView {
-    fn of(map: &PortMap, added: bool) -> Self {
-        Self {
-            host_ip: map.host.map(|host| host.to_string()),
-            host_port: map.host_port.get(),
-            container_port: map.container_port.get(),
-            protocol: map.protocol.to_string(),
-            added,
-            lacks: None,
-            text: map.to_string(),
-        }
-    }
-
-    /// Says where it leads nowhere.
-    fn with(self, lacking: Option<Family>) -> Self {
-        let lacks = lacking.map(|family| family.to_string());
-        let text = match &lacks {
-            Some(family) => format!("{} ({})", self.text, nowhere(family)),
-            None => self.text,
-        };
-        Self { lacks, text, ..self }
-    }
-}
-
-fn ports(layer: &Attachment) -> Vec<PortView> {
-    let addresses = || layer.addresses.iter().map(|held| held.address.addr());
-    let publish = layer.wiring.publish.iter();
-    let view = |publish: &model::Publish, map: &PortMap| {
-        PortView::of(map, publish.added.contains(map)).with(map.lacks(addresses()))
-    };
-    publish.flat_map(|it| it.ports.iter().map(move |map| view(it, map))).collect()
 }
 
 /// Of a chain of plugins each says them.

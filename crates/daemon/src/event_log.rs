@@ -197,7 +197,7 @@ impl Reported {
     }
 
     /// A port, as people read it.
-    fn said(&self, port: &str) -> String {
+    fn shown(&self, port: &str) -> String {
         match self.lacking.get(port) {
             Some(family) => format!("{port} (leads nowhere: it has no {family} address)"),
             None => port.to_owned(),
@@ -240,8 +240,8 @@ fn compare(id: &AttachmentId, before: &Reported, after: &Reported, now: Timestam
         (true, true) | (false, false) => {}
     }
     if has != before.all_ports() && !has.is_empty() {
-        let said: Vec<String> = has.iter().map(|port| after.said(port)).collect();
-        let message = format!("{who} publishes {}", said.join(", "));
+        let shown: Vec<String> = has.iter().map(|port| after.shown(port)).collect();
+        let message = format!("{who} publishes {}", shown.join(", "));
         events.push(Event { ports: has, ..event(What::Published, message) });
     }
     events

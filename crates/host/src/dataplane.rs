@@ -243,6 +243,10 @@ impl Driver for Dataplane {
         self.maker(attachment).restore_shared(&self.linux, attachment)
     }
 
+    fn refuse_bridge(&self, network: &Network) -> Result<()> {
+        self.linux.refuse_bridge(network)
+    }
+
     fn shared_hardware(&self, network: &Network) -> Result<Option<Mac>> {
         self.linux.shared_hardware(network)
     }

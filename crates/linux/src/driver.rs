@@ -250,6 +250,10 @@ impl Driver for Linux {
         self.policy.restore_shared(attachment)
     }
 
+    fn refuse_bridge(&self, network: &Network) -> Result<()> {
+        shares::refuse_bridge(network)
+    }
+
     fn shared_hardware(&self, network: &Network) -> Result<Option<Mac>> {
         let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
         let Some(bridge) = bridge else { return Ok(None) };

@@ -1,11 +1,11 @@
 //! Making and removing what the attachments of a network share.
 
-use model::{Bridge, LinkKind, Network, Result};
-use netlink::{Errno, HostLock, Link, Socket};
+use model::{Bridge, Error, LinkKind, Network, Result, Runtime};
+use netlink::{At, Errno, HostLock, Link, Socket};
 
 use crate::apply::Hands;
 use crate::facts::{self, GatheredFacts};
-use crate::identity::PROTOCOL;
+use crate::identity::{PROTOCOL, is_ours_by};
 use crate::plan;
 
 /// Makes what the network's attachments share.
@@ -36,4 +36,20 @@ pub(crate) fn drop_gateways(
     }
     let dropped = socket.send(&mut batch)?.except(Errno::ADDRNOTAVAIL).into_result();
     dropped.map_err(|error| error.context(format!("bridge {}", bridge.name)))
+}
+
+/// Refuses a bridge that is to be put back where another program's device has its name.
+pub(crate) fn refuse_bridge(network: &Network) -> Result<()> {
+    let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let Some(bridge) = bridge else { return Ok(()) };
+    let Some(there) = Socket::route()?.link(At::Name(&bridge.name))? else { return Ok(()) };
+    let is_bridge = there.kind.as_deref() == Some("bridge");
+    if is_bridge && (is_ours_by(there.group) || network.runtime != Runtime::Spoke) {
+        return Ok(());
+    }
+    let what = if is_bridge { "a bridge of another program" } else { "no bridge" };
+    Err(Error::conflict(format!(
+        "device {} exists and is {what}; it would be removed with the network",
+        bridge.name
+    )))
 }

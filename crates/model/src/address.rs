@@ -149,6 +149,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn addresses_that_no_interface_can_have() {
+        for (given, what) in [
+            ("00:00:00:00:00:00", Some("is none")),
+            ("ff:ff:ff:ff:ff:ff", Some("broadcast")),
+            ("01:00:5e:00:00:01", Some("multicast")),
+            ("33:33:00:00:00:01", Some("multicast")),
+            ("02:42:ac:11:00:02", None),
+            ("00:16:3e:00:00:01", None),
+        ] {
+            let error = given.parse::<Mac>().unwrap().refuse_unusable().err();
+            let error = error.map(|error| error.to_string());
+            let is_said = |what: &str| {
+                error.as_ref().is_some_and(|it| it.contains(what) && it.contains(given))
+            };
+            assert!(what.map_or(error.is_none(), is_said), "{given}: {error:?}");
+        }
+    }
+
+    #[test]
     fn parses_and_prints() {
         let mac: Mac = "02:42:AC-11:00:02".parse().unwrap();
         assert_eq!(mac.to_string(), "02:42:ac:11:00:02");

@@ -215,6 +215,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_port_of_a_family_that_the_container_lacks() {
+        let lacks = |host: Option<&str>, addresses: &[&str]| {
+            let port = NonZeroU16::MIN;
+            let host = host.map(|host| host.parse().unwrap());
+            let map =
+                PortMap { host, host_port: port, container_port: port, protocol: Protocol::Tcp };
+            map.lacks(addresses.iter().map(|it| it.parse().unwrap()))
+        };
+        assert_eq!(lacks(Some("0.0.0.0"), &["fd00::1"]), Some(Family::V4));
+        assert_eq!(lacks(Some("::1"), &["10.0.0.1"]), Some(Family::V6));
+        assert_eq!(lacks(Some("0.0.0.0"), &["fd00::1", "10.0.0.1"]), None);
+        assert_eq!(lacks(None, &["fd00::1"]), None);
+        assert_eq!(lacks(Some("0.0.0.0"), &[]), None);
+    }
+
+    #[test]
     fn every_address_clashes_with_each() {
         let holder = AttachmentId {
             network: "n".parse().unwrap(),

@@ -15,6 +15,7 @@ use crate::mapped::Mapped;
 use crate::output::table::Table;
 use crate::output::{Output, Shown, list};
 use crate::titles::{Named, entitle, shown};
+use crate::view::port::nowhere;
 use crate::view::remote::serves;
 use crate::view::{labels, of_one, reach};
 
@@ -147,11 +148,6 @@ pub(crate) fn all(records: &[Attachment], mapped: &Mapped) -> Vec<PublishedView>
     rows.retain(|row| row.lacks.is_none() || !led.iter().any(|other| is_same(row, other)));
     rows.sort();
     rows
-}
-
-/// What is said of a port that leads nowhere.
-pub(crate) fn nowhere(family: &str) -> String {
-    format!("nowhere: no {family} address")
 }
 
 /// A row for each port that Docker maps on a network of its own. None of these is in the book.

@@ -17,7 +17,8 @@ use crate::mapped::Mapped;
 use crate::output::table::Table;
 use crate::output::{Output, Shown, in_order, list};
 use crate::titles::{Named, Titles, shown};
-use crate::view::{AttachmentView, PortView};
+use crate::view::AttachmentView;
+use crate::view::port::PortView;
 
 /// How much of a container's id people need.
 const SHORT: usize = 12;

@@ -88,9 +88,8 @@ impl Attachments<'_> {
             None => Txn::new(),
         };
         self.records.replace(read, complete, txn)?;
-        match served {
-            Some(served) => self.links.serve_the_rest(&read.value, &served)?,
-            None => {}
+        if let Some(served) = served {
+            self.links.serve_the_rest(&read.value, &served)?;
         }
         // A command that changed the network meanwhile left out what was being made.
         self.links.follow_settings(&request.id(), request.layer, Following::Differing)

@@ -85,15 +85,15 @@ impl Links<'_> {
         network: &Read<Box<Network>>,
     ) -> Result<bool> {
         let (id, layer) = (&after.id, after.layer);
-        let shared = Key::Network(id.network.clone());
+        let network_key = Key::Network(id.network.clone());
         if after == read.value {
             let now = self.records.record_of(id, layer)?.map(|it| it.revision);
-            let said = self.records.network_under(&shared)?.map(|it| it.revision);
-            return Ok(now == Some(read.revision) && said == Some(network.revision));
+            let shared = self.records.network_under(&network_key)?.map(|it| it.revision);
+            return Ok(now == Some(read.revision) && shared == Some(network.revision));
         }
         let key = Key::Attachment(id.clone(), layer);
         let txn = Txn::new()
-            .require(shared, unchanged(Some(network)))
+            .require(network_key, unchanged(Some(network)))
             .require(key.clone(), unchanged(Some(read)))
             .put(key, Record::Attachment(after));
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))

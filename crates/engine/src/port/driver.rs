@@ -327,6 +327,16 @@ pub trait Driver: HostDataplane {
         Ok(false)
     }
 
+    /// Refuses a bridge of a network that is put back where its name is another program's device: the device would go
+    /// with the network. Engines name bridges of their own, which they may.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`], with the device.
+    fn refuse_bridge(&self, network: &Network) -> Result<()> {
+        let _ = network;
+        Ok(())
+    }
+
     /// The hardware address of the bridge that a network's attachments share, where that exists.
     ///
     /// # Errors

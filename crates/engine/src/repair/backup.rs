@@ -4,6 +4,7 @@
 //! of it. So a restore changes no running container: it puts back the records that its network needs.
 
 mod meanwhile;
+mod possible;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,6 +116,7 @@ impl Repair<'_> {
             missing.into_iter().partition(|(_, record)| is_address_of(record, &left_out));
         let left_out = left_out.into_iter().chain(with_them);
         result.left_out = left_out.map(|(key, _)| key.clone()).collect();
+        self.refuse_impossible(&missing)?;
         self.refuse_overlaps(&missing)?;
         self.refuse_taken_meanwhile(&missing)?;
         if !mode.dry_run {

@@ -319,3 +319,31 @@ fn a_backup_has_the_owners_of_networks_of_configurations() {
     );
     assert_eq!(ip(&other.engine().attachments.attach(&owned).unwrap()), "10.0.0.2");
 }
+
+/// A backup may come from anywhere: what no command makes is not put back.
+#[test]
+fn a_network_that_no_command_makes_is_not_restored() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    world.engine().networks.create(&network).unwrap();
+    let backup = world.engine().repair.backup().unwrap();
+    let changed = |change: fn(&mut Range)| {
+        let mut backup = backup.clone();
+        for (_, record) in &mut backup {
+            if let Record::Network(network) = record
+                && let Ipam::Book { pools } = &mut network.ipam
+            {
+                pools.iter_mut().flat_map(|pool| &mut pool.ranges).for_each(change);
+            }
+        }
+        let other = World::new();
+        let done = other.engine().repair.restore_backup(&backup, engine::RestoreMode::default());
+        let has = other.engine().records.declared(&network.name).unwrap().is_some();
+        assert_eq!(has, done.is_ok());
+        done.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(changed(|_| {}), "");
+    assert!(changed(|it| it.subnet = "0.0.0.0/0".parse().unwrap()).contains("0.0.0.0/0"));
+    assert!(changed(|it| it.last = "10.0.9.9".parse().unwrap()).contains("10.0.9.9"));
+    assert!(changed(|it| it.first = "10.0.0.7".parse().unwrap()).contains("after"));
+    assert!(changed(|it| it.gateway = "192.0.2.1".parse().ok()).contains("192.0.2.1"));
+}

@@ -27,6 +27,30 @@ fn rules_are_read_and_written_again() {
     }
 }
 
+/// No packet for these leaves a container. A file or a record of an earlier version may have them.
+#[test]
+fn addresses_that_lead_nowhere_are_refused() {
+    for given in [
+        "127.0.0.1:80",
+        "127.0.0.0/8:80",
+        "127.9.0.0/16:80",
+        "[::1]:80",
+        "0.0.0.0:80",
+        "[::]:80",
+        "255.255.255.255:67/udp",
+        "[::ffff:127.0.0.1]:80",
+    ] {
+        let error = given.parse::<Fence>().unwrap_err().to_string();
+        assert!(error.contains("no packet leaves the container"), "{given}: {error}");
+        assert_eq!(Fence::recorded(given).unwrap().rules.len(), 1, "{given}");
+    }
+    for given in
+        ["0.0.0.0/0:80", "[::/0]:80", "126.0.0.0/7:80", "239.1.1.1:5000/udp", "[ff05::1]:1"]
+    {
+        assert_eq!(fence(given).rules.len(), 1, "{given}");
+    }
+}
+
 #[test]
 fn what_says_nothing_is_refused() {
     for given in [
