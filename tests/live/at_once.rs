@@ -69,11 +69,8 @@ fn of_two_values_the_recorded_one_holds() {
             assert_eq!(bed.reach(&format!("10.74.1.{at}")), reach, "round {round}: {at}");
         }
         let ports = bed.json("port ls").to_string();
-        assert_eq!(
-            ports.matches(reach).count() >= 4,
-            reach != "any",
-            "round {round}: {reach} {ports}"
-        );
+        let listed = ports.matches(&format!("\"reach\":\"{reach}\"")).count();
+        assert_eq!(listed, 4, "round {round}: {reach} {ports}");
     }
 }
 
@@ -117,10 +114,48 @@ fn what_a_killed_command_left_is_put_right() {
             "for link in $(ip -o link | awk -F'[ :@]+' '{ print $2 }' | grep -E '^(sp-|veth)'); do ip link set $link mtu 1300; done
             ip -n web link set eth0 mtu 1300",
         );
-        bed.world.sh("nft add element inet spoke local_only4 \"$(nft list set inet spoke lan_only4 | sed -n '/elements/,/}/p' | tr -d '\\n' | sed 's/.*= //')\"");
+        bed.world.sh(
+            "element=$(nft list set inet spoke lan_only4 | grep -o '10.74.1.12 comment \"[^\"]*\"')
+            nft add element inet spoke local_only4 \"{ $element }\"",
+        );
         assert_eq!(bed.reach("10.74.1.12"), "lan and local");
         bed.spoke(mend);
         assert_eq!(bed.other_mtus("1400", &["web"]), "", "{mend}");
         assert_eq!(bed.reach("10.74.1.12"), "lan", "{mend}");
     }
+}
+
+/// A port that could lead nowhere is refused, and an address that no interface, or another one, has.
+#[test]
+fn what_can_do_nothing_is_refused() {
+    let bed = Bed::new(&["web", "api", "both"]);
+    bed.spoke("network create --subnet fd00:74::/64 six");
+    for (publish, family) in [("0.0.0.0:8601:80", "IPv4"), ("127.0.0.1:8601:80", "IPv4")] {
+        let command = format!("network connect --publish {publish} six web");
+        bed.refuses(&command, 2, &[family, "network six"]);
+        bed.refuses(&command.replace("web", "--tap vm"), 2, &[family, "network six"]);
+    }
+    bed.refuses("network connect --publish [::]:8601:80 front web", 2, &["IPv6", "network front"]);
+    // A container that has such an address by another network has its ports there.
+    bed.spoke("network connect front both");
+    bed.spoke("network connect --publish 0.0.0.0:8602:80 six both");
+    let mac = "02:00:00:00:00:07";
+    bed.spoke(&format!("network connect --mac-address {mac} front web"));
+    let bridge = bed.world.sh("cat /sys/class/net/sp-front/address");
+    for (wrong, code, word) in [
+        ("ff:ff:ff:ff:ff:ff", 2, "broadcast"),
+        ("01:00:5e:00:00:01", 2, "multicast"),
+        ("00:00:00:00:00:00", 2, "is none"),
+        (mac, 4, "container web"),
+        (bridge.trim(), 4, "the bridge"),
+    ] {
+        for who in ["api", "--tap vm"] {
+            let command = format!("network connect --mac-address {wrong} front {who}");
+            bed.refuses(&command, code, &["--mac-address", wrong, word]);
+        }
+    }
+    assert_eq!(bed.spoke("ps -q").lines().count(), 3);
+    // The same container may come again with its address.
+    bed.spoke("network disconnect front web");
+    bed.spoke(&format!("network connect --mac-address {mac} front web"));
 }
