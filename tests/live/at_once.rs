@@ -159,3 +159,19 @@ fn what_can_do_nothing_is_refused() {
     bed.spoke("network disconnect front web");
     bed.spoke(&format!("network connect --mac-address {mac} front web"));
 }
+
+/// The device would go with the network.
+#[test]
+fn a_backup_takes_no_device_of_others() {
+    let bed = Bed::new(&[]);
+    bed.spoke("network create --subnet 10.74.3.0/24 --bridge lab0 lab");
+    bed.spoke("backup /run/book");
+    bed.spoke("network rm lab");
+    bed.world.sh("ip link add lab0 type bridge");
+    bed.refuses("restore /run/book", 4, &["network lab", "lab0", "another program"]);
+    bed.world.sh("ip link del lab0; ip link add lab0 type veth peer name lab1");
+    bed.refuses("restore /run/book", 4, &["network lab", "lab0", "no bridge"]);
+    bed.world.sh("ip link del lab0");
+    bed.spoke("restore /run/book");
+    assert!(bed.spoke("network ls -q").contains("lab"));
+}
