@@ -47,7 +47,9 @@ const HOLDERS: [Set<'static>; 2] = [
 const HELD: [Set<'static>; 2] =
     [set("taken", &[Field::Mark, Field::Ipv4]), set("taken6", &[Field::Mark, TARGET])];
 /// The segment of each port: its bridge, as a number. Other bridges may have the same addresses.
-const SEGMENTS: Set<'static> = Set { data: &[Field::Mark], ..set("segments", &[Field::Interface]) };
+/// Not the map `segments` of older versions: nft(8) read its numbers in another order than it had listed them.
+const SEGMENTS: Set<'static> =
+    Set { data: &[Field::Mark], ..set("segment_of", &[Field::Interface]) };
 /// Ports whose containers send from their own addresses only, whatever others have.
 const BOUND: Set<'static> = set("bound", &[Field::Interface]);
 const SOURCES: [Set<'static>; 2] = [
@@ -191,6 +193,9 @@ impl Sender {
         if self.is_machine {
             elements.push((MACHINES.name, element(port)));
         }
+        // An address of the link may have been asked for that is also the kernel's.
+        let mut seen = BTreeSet::new();
+        elements.retain(|its| seen.insert(its.clone()));
         Ok(elements)
     }
 
@@ -209,6 +214,7 @@ impl Sender {
 pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     let mut subnets = subnets::wanted(sender);
+    let mut other: Vec<(&'static str, Element)> = Vec::new();
     for _ in 0..ATTEMPTS {
         if !nft::chain_exists(socket, TABLE, STAMP)? {
             // What a bridge does not judge, because it is the port's own, is dropped there.
@@ -216,6 +222,9 @@ pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
             ruleset().ensure(socket)?;
         }
         let mut transaction = Transaction::new();
+        for (set, element) in &other {
+            transaction.delete_element(TABLE, set, element, sender.about("correcting"));
+        }
         for (set, element) in &wanted {
             transaction.ensure_element(TABLE, set, element, sender.about("adding"));
         }
@@ -223,11 +232,14 @@ pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
         for (set, range) in &subnets {
             transaction.add_between(TABLE, set, range, sender.about("adding"));
         }
-        let overlaps = Cell::new(false);
-        // The table is gone again, or another network has a subnet that is in this one or has it.
+        let (overlaps, differs) = (Cell::new(false), Cell::new(false));
+        // The table is gone again, another network has a subnet that is in this one or has it, or the port is called
+        // one of another segment.
         let is_done = settled(transaction.commit(socket), |failure| {
-            overlaps.set(failure.index >= first && failure.errno == Errno::EXIST);
-            overlaps.get() || failure.errno == Errno::NOENT
+            let exists = failure.errno == Errno::EXIST;
+            overlaps.set(exists && failure.index >= first);
+            differs.set(exists && failure.index < first);
+            exists || failure.errno == Errno::NOENT
         })?;
         if is_done {
             return Ok(());
@@ -235,6 +247,10 @@ pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
         if overlaps.get() {
             subnets = subnets::make_room(socket, sender)?;
         }
+        other = match differs.get() {
+            true => differing(socket, &wanted)?,
+            false => Vec::new(),
+        };
     }
     Err(Error::try_again(sender.about("others keep removing")))
 }
@@ -282,10 +298,28 @@ pub(crate) fn are_bound(socket: &mut Socket, senders: &[&Sender]) -> Result<bool
     Ok(senders.is_empty() || ruleset().verify(socket).is_ok())
 }
 
+/// Those of the elements that lead to something else than is wanted.
+fn differing(
+    socket: &mut Socket,
+    wanted: &[(&'static str, Element)],
+) -> Result<Vec<(&'static str, Element)>> {
+    let keys: Vec<_> = wanted.iter().map(|(set, element)| (*set, element)).collect();
+    let there = nft::find(socket, TABLE, &keys)?.into_iter();
+    let differs = |(index, there): (usize, Element)| {
+        let (set, wanted) = wanted.get(index)?;
+        (wanted.data != there.data).then_some((*set, there))
+    };
+    Ok(there.filter_map(differs).collect())
+}
+
 fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     let keys: Vec<_> = wanted.iter().map(|(set, element)| (*set, element)).collect();
-    let is_there = nft::find(socket, TABLE, &keys)?.len() == wanted.len();
+    let there = nft::find(socket, TABLE, &keys)?;
+    let is_as_wanted = |(index, there): &(usize, Element)| {
+        wanted.get(*index).is_some_and(|(_, wanted)| wanted.data == there.data)
+    };
+    let is_there = there.len() == wanted.len() && there.iter().all(is_as_wanted);
     Ok(!is_there || !subnets::are_there(socket, sender)?)
 }
 

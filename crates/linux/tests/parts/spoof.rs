@@ -311,6 +311,25 @@ fn who_is_apart_sends_nothing_in_a_neighbours_name() {
     });
 }
 
+/// As an operator saves and loads all tables. What is behind a tag of a VLAN nft(8) reads in another way than it lists it.
+#[test]
+fn who_is_apart_is_so_when_nft_has_read_what_it_listed() {
+    isolated(|| {
+        let two = Two::with(bridge, Some(IngressPolicy::SameBridge));
+        let forger = Forger { own: two.macs[0] };
+        run("saved=$(nft list ruleset); nft flush ruleset; printf '%s\\n' \"$saved\" | nft -f -");
+        let tagged = |frame: &String| frame.get(24..28) == Some("8100");
+        let borrowed = borrowed(&forger, two.macs[1]).into_iter().filter(|it| !tagged(it));
+        let mut frames: Vec<_> = borrowed.collect();
+        let first = frames.len();
+        frames.extend(honest(&forger));
+        let expected: Vec<_> = (first..frames.len()).collect();
+        let seen = seen(&two.containers[0], &two.containers[1], &frames);
+        assert_eq!(seen, [expected.clone(), expected]);
+        two.end();
+    });
+}
+
 /// A bridge of others has an address of the link that does not follow from its name, and is the router all the
 /// same.
 #[test]

@@ -122,6 +122,11 @@ pub(crate) const USERDATA_HOST_ORDER: [u8; 6] = {
     let [a, b, c, d] = 1u32.to_ne_bytes();
     [0, 4, a, b, c, d]
 };
+/// `NFTNL_UDATA_SET_DATABYTEORDER`, the same of a map's values.
+pub(crate) const USERDATA_DATA_HOST_ORDER: [u8; 6] = {
+    let [a, b, c, d] = 1u32.to_ne_bytes();
+    [1, 4, a, b, c, d]
+};
 /// `NFTNL_UDATA_TABLE_COMMENT`, `_RULE_COMMENT` and `_SET_ELEM_COMMENT` of libnftnl.
 pub(crate) const USERDATA_COMMENT: u8 = 0;
 /// Spoke's own: a comment that is longer than nft(8) takes one, which passes over it.

@@ -153,7 +153,12 @@ impl Set<'_> {
         request.be32(abi::SET_KEY_LEN, Field::length_of(self.key));
         if self.key == [Field::Interface] {
             // Otherwise nft(8) shows every name as empty.
-            request.attribute(abi::SET_USERDATA, &abi::USERDATA_HOST_ORDER);
+            let mut userdata = abi::USERDATA_HOST_ORDER.to_vec();
+            if self.data == [Field::Mark] {
+                // Otherwise nft(8) reads the numbers that it has listed in network order.
+                userdata.extend(abi::USERDATA_DATA_HOST_ORDER);
+            }
+            request.attribute(abi::SET_USERDATA, &userdata);
         } else if let Some(userdata) = typeof_key(self.key) {
             request.attribute(abi::SET_USERDATA, &userdata);
         }

@@ -303,7 +303,7 @@ pub(super) mod tests {
     #[test]
     fn what_marks_is_older_than_what_checks_ports() {
         const LISTS: &str =
-            "nft list map bridge spoke segments; nft list set bridge spoke sources4;
+            "nft list map bridge spoke segment_of; nft list set bridge spoke sources4;
             nft list set bridge spoke sources6; nft list set bridge spoke checked";
         let (space, sender) = (Space::new(), sender());
         let mut socket = space.netns.enter(Socket::netfilter).unwrap().unwrap();
