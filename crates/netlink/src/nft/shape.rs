@@ -49,36 +49,62 @@ impl From<Outline<'_>> for Shape {
             Outline::Accept => Shape::Accept,
             Outline::Return => Shape::Return,
             Outline::Jump(chain) => Shape::Jump(chain.to_owned()),
-            Outline::Other(name) => Shape::Other(name.to_owned()),
+            Outline::Loaded(name, _) | Outline::Other(name) => Shape::Other(name.to_owned()),
+            Outline::Drop | Outline::Goto(_) | Outline::Load(_) => {
+                Shape::Other("immediate".to_owned())
+            }
+            Outline::Unequal(_) => Shape::Other("cmp".to_owned()),
+            Outline::Masked(_) => Shape::Other("bitwise".to_owned()),
+            Outline::Lookup(..) => Shape::Other("lookup".to_owned()),
         }
     }
 }
 
-/// A [`Shape`] where it stands, in an expression or in the kernel's answer: comparing hundreds of them copies none.
+/// A step where it stands, in an expression or in the kernel's answer: comparing hundreds of them copies none. It says
+/// more than a [`Shape`]: what a step that decides compares, keeps or looks up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outline<'a> {
     InputName,
     OutputName,
+    /// By the kernel's name, what is loaded, or set.
+    Loaded(&'a str, [u32; 3]),
     Equal(&'a [u8]),
+    Unequal(&'a [u8]),
+    Masked(&'a [u8]),
+    /// A set or map, and whether it must lack the key (`NFT_LOOKUP_F_INV`).
+    Lookup(&'a str, u32),
     Extension(&'a str, &'a [u8]),
     Counter,
     Accept,
     Return,
+    Drop,
     Jump(&'a str),
+    Goto(&'a str),
+    Load(&'a [u8]),
     Other(&'a str),
 }
 
 impl<'a> Outline<'a> {
     pub(super) fn of(expression: &'a Expression<'_>) -> Self {
+        if let Some(loaded) = expression.loaded() {
+            return Outline::Loaded(expression.name(), loaded);
+        }
         match expression {
             Expression::Meta(Meta::InputName, _) => Outline::InputName,
             Expression::Meta(Meta::OutputName, _) => Outline::OutputName,
             Expression::Equal(_, value) => Outline::Equal(value),
+            Expression::Unequal(_, value) => Outline::Unequal(value),
+            Expression::Mask(_, mask) => Outline::Masked(mask),
+            Expression::In(set, _) | Expression::Map { name: set, .. } => Outline::Lookup(set, 0),
+            Expression::NotIn(set, _) => Outline::Lookup(set, 1),
             Expression::Extension { name, info, .. } => Outline::Extension(name, info),
             Expression::Counter => Outline::Counter,
             Expression::Verdict(Verdict::Accept) => Outline::Accept,
             Expression::Verdict(Verdict::Return) => Outline::Return,
+            Expression::Verdict(Verdict::Drop) => Outline::Drop,
             Expression::Verdict(Verdict::Jump(chain)) => Outline::Jump(chain),
+            Expression::Verdict(Verdict::Goto(chain)) => Outline::Goto(chain),
+            Expression::Load(_, value) => Outline::Load(value),
             other => Outline::Other(other.name()),
         }
     }
@@ -90,35 +116,62 @@ impl<'a> Outline<'a> {
         Some(known.unwrap_or(Outline::Other(name)))
     }
 
-    fn read_known(name: &str, data: &Attributes<'a>) -> Option<Self> {
+    fn read_known(name: &'a str, data: &Attributes<'a>) -> Option<Self> {
+        let number = |kind| data.find_kind(kind)?.be32();
         match name {
             "counter" => Some(Outline::Counter),
-            "meta" => match data.find_kind(2)?.be32()? {
-                key if key == Meta::InputName.number() => Some(Outline::InputName),
-                key if key == Meta::OutputName.number() => Some(Outline::OutputName),
-                _ => None,
+            // With the register that is written to, where nothing is set.
+            "meta" => match (number(2)?, number(1)) {
+                (key, Some(_)) if key == Meta::InputName.number() => Some(Outline::InputName),
+                (key, Some(_)) if key == Meta::OutputName.number() => Some(Outline::OutputName),
+                (key, into) => Some(Outline::Loaded(name, [key, into.is_none().into(), 0])),
             },
-            "cmp" if data.find_kind(2)?.be32()? == 0 => {
+            "ct" => Some(Outline::Loaded(name, [number(2)?, number(1).is_none().into(), 0])),
+            "payload" => Some(Outline::Loaded(name, [number(2)?, number(3)?, number(4)?])),
+            "fib" => Some(Outline::Loaded(name, [number(2)?, number(3)?, 0])),
+            "lookup" => {
+                let set = data.find_kind(1)?.text()?;
+                Some(Outline::Lookup(set, number(5).unwrap_or_default()))
+            }
+            "bitwise" => {
+                let turned = data.find_kind(5)?.nested().find_kind(abi::DATA_VALUE)?.value;
+                let mask = data.find_kind(4)?.nested().find_kind(abi::DATA_VALUE)?.value;
+                turned.iter().all(|byte| *byte == 0).then_some(Outline::Masked(mask))
+            }
+            "cmp" => {
                 let value = data.find_kind(3)?.nested().find_kind(abi::DATA_VALUE)?.value;
-                Some(Outline::Equal(value))
+                match number(2)? {
+                    0 => Some(Outline::Equal(value)),
+                    1 => Some(Outline::Unequal(value)),
+                    _ => None,
+                }
             }
             "match" => {
                 let extension = data.find_kind(1)?.text()?;
                 Some(Outline::Extension(extension, data.find_kind(3)?.value))
             }
-            "immediate" => {
-                let verdict = data.find_kind(2)?.nested().find_kind(abi::DATA_VERDICT)?.nested();
-                let code = verdict.find_kind(abi::VERDICT_CODE)?.be32()?.cast_signed();
-                match code {
-                    code if code == Verdict::Accept.code() => Some(Outline::Accept),
-                    code if code == Verdict::Return.code() => Some(Outline::Return),
-                    code if code == Verdict::Jump("").code() => {
-                        Some(Outline::Jump(verdict.find_kind(abi::VERDICT_CHAIN)?.text()?))
-                    }
-                    _ => None,
-                }
-            }
+            "immediate" => Self::read_immediate(&data.find_kind(2)?.nested()),
             _ => None,
+        }
+    }
+
+    fn read_immediate(data: &Attributes<'a>) -> Option<Self> {
+        if let Some(value) = data.find_kind(abi::DATA_VALUE) {
+            return Some(Outline::Load(value.value));
+        }
+        let verdict = data.find_kind(abi::DATA_VERDICT)?.nested();
+        let chain = || verdict.find_kind(abi::VERDICT_CHAIN)?.text();
+        let code = verdict.find_kind(abi::VERDICT_CODE)?.be32()?.cast_signed();
+        let simple = [
+            (Verdict::Accept, Outline::Accept),
+            (Verdict::Return, Outline::Return),
+            (Verdict::Drop, Outline::Drop),
+        ];
+        match simple.iter().find(|(verdict, _)| verdict.code() == code) {
+            Some((_, outline)) => Some(*outline),
+            None if code == Verdict::Jump("").code() => chain().map(Outline::Jump),
+            None if code == Verdict::Goto("").code() => chain().map(Outline::Goto),
+            None => None,
         }
     }
 }

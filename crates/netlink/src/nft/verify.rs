@@ -8,8 +8,8 @@ use super::{Base, Chain, Expression, Table};
 use crate::Socket;
 use crate::wire::Attributes;
 
-/// Compares chains with what they should be: each one's name, where it hangs, and its rules in their order, as far as
-/// [`super::Shape`] distinguishes their steps. Other chains of the table do not matter.
+/// Compares chains with what they should be: each one's name, where it hangs, and its rules in their order: what these load,
+/// compare, look up and decide. Registers, limits and logs are not compared. Other chains of the table do not matter.
 ///
 /// # Errors
 /// [`model::Kind::NotFound`] naming the first chain that is missing or changed; those of [`chains`].

@@ -84,13 +84,35 @@ fn what_others_changed_is_seen_and_mended() {
         assert_eq!(space.run(LIST), truth());
     }
     // As many rules as before, and one of them another.
-    space.run(
-        "handle=$(nft -a list chain inet spoke for_all | sed -n 's/.*notrack # handle //p')
-        nft replace rule inet spoke for_all handle $handle drop",
-    );
-    let error = verify_ruleset(&mut socket).unwrap_err();
-    assert!(error.to_string().contains("chain for_all"), "{error}");
-    reload(&mut socket).unwrap();
+    for (chain, rule, other) in [
+        ("for_all", "notrack", "drop"),
+        ("for_all", "fib daddr type local drop", "fib saddr type local drop"),
+        ("for_all", "fib daddr type local drop", "fib daddr type local accept"),
+        (
+            "beginning",
+            "ct state new ip saddr @apart4 .*",
+            "ct state established ip saddr @apart4 fib saddr . iif oif 0 drop",
+        ),
+        (
+            "beginning",
+            "ct state new ip saddr @apart4 .*",
+            "ct state new ip saddr @masq4 fib saddr . iif oif 0 drop",
+        ),
+        (
+            "beginning",
+            "ct state new ip saddr @apart4 .*",
+            "ct state new ip saddr != @apart4 fib saddr . iif oif 0 drop",
+        ),
+    ] {
+        space.run(&format!(
+            "handle=$(nft -a list chain inet spoke {chain} | sed -n 's/^[[:space:]]*{rule} # handle //p')
+            nft replace rule inet spoke {chain} handle $handle '{other}'",
+        ));
+        let error = verify_ruleset(&mut socket).unwrap_err();
+        assert!(error.to_string().contains(&format!("chain {chain}")), "{other}: {error}");
+        reload(&mut socket).unwrap();
+        verify_ruleset(&mut socket).unwrap();
+    }
     unload(&mut socket).unwrap();
     unload(&mut socket).unwrap();
     assert_eq!(space.run("nft list ruleset"), "");

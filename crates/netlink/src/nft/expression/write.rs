@@ -4,7 +4,7 @@ use super::super::abi::{
     DATA_VALUE, DATA_VERDICT, EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, VERDICT_CHAIN,
     VERDICT_CODE,
 };
-use super::{Expression, Register, Verdict};
+use super::{Conntrack, Expression, Meta, Register, Verdict};
 use crate::wire::Request;
 
 /// Of the destination port, in the headers of all protocols that have one.
@@ -54,6 +54,30 @@ impl Expression<'_> {
             Expression::LimitSegment(_) => "exthdr",
             Expression::NetworkOrder(..) => "byteorder",
         }
+    }
+
+    /// What is loaded into a register, or set, in numbers of the kernel; `None` for the name of an interface, and for
+    /// steps that load nothing.
+    pub(crate) fn loaded(&self) -> Option<[u32; 3]> {
+        Some(match self {
+            Expression::Meta(Meta::InputName | Meta::OutputName, _) => return None,
+            Expression::Meta(key, _) => [key.number(), 0, 0],
+            Expression::SetMark(_) => [Meta::Mark.number(), 1, 0],
+            Expression::Conntrack(key, _) => [key.number(), 0, 0],
+            Expression::Original(part, _) => [part.number(), 0, 0],
+            Expression::SetConnectionMark(_) => [Conntrack::Mark.number(), 1, 0],
+            Expression::Network { offset, length, .. } => [NETWORK, *offset, *length],
+            Expression::Transport { offset, length, .. } => [TRANSPORT, *offset, *length],
+            Expression::EthernetDestination(_) => [LINK, 0, 6],
+            Expression::EthernetSource(_) => [LINK, SOURCE_OFFSET, 6],
+            Expression::EthernetType(_) => [LINK, TYPE_OFFSET, 2],
+            Expression::DestinationPort(_) => [TRANSPORT, PORT_OFFSET, 2],
+            Expression::DestinationType(_) => [ADDRESS_TYPE, DESTINATION, 0],
+            Expression::SourceType(_) => [ADDRESS_TYPE, SOURCE, 0],
+            Expression::ReturnPath(_) => [OUT_DEVICE, SOURCE | IN_DEVICE, 0],
+            Expression::ForwardPath(_) => [OUT_DEVICE, DESTINATION | IN_DEVICE, 0],
+            _ => return None,
+        })
     }
 
     /// Appends this one to a list of expressions.
