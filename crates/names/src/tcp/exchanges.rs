@@ -23,9 +23,17 @@ enum State {
     Answered(Vec<u8>),
 }
 
+/// An exchange that is under way.
+#[derive(Default)]
+struct Exchange {
+    answer: Arc<Answer>,
+    /// How many wait for it.
+    waiting: usize,
+}
+
 /// All that are under way.
 #[derive(Default)]
-pub(super) struct Exchanges(Mutex<HashMap<Key, Arc<Answer>>>);
+pub(super) struct Exchanges(Mutex<HashMap<Key, Exchange>>);
 
 /// One of those who wait for an exchange.
 pub(super) struct Joined<'a> {
@@ -37,11 +45,15 @@ pub(super) struct Joined<'a> {
 impl Exchanges {
     /// The exchange of an equal question that is under way, or a new one.
     pub(super) fn join(&self, key: Key) -> Joined<'_> {
-        let answer = Arc::clone(self.all().entry(key.clone()).or_default());
+        let mut all = self.all();
+        let exchange = all.entry(key.clone()).or_default();
+        exchange.waiting += 1;
+        let answer = Arc::clone(&exchange.answer);
+        drop(all);
         Joined { all: self, key, answer }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<Answer>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Key, Exchange>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,11 +101,13 @@ impl Drop for Joined<'_> {
     /// With an answer the exchange is over, and with the last of those who wait for it.
     fn drop(&mut self) {
         let mut all = self.all.all();
+        let exchange = all.get_mut(&self.key);
+        // A later one of an equal question may be in its place.
+        let own = exchange.filter(|it| Arc::ptr_eq(&it.answer, &self.answer));
+        let Some(exchange) = own else { return };
+        exchange.waiting -= 1;
         let is_over = matches!(*self.state(), State::Answered(_));
-        let is_last = Arc::strong_count(&self.answer) <= 2;
-        if (is_over || is_last)
-            && all.get(&self.key).is_some_and(|it| Arc::ptr_eq(it, &self.answer))
-        {
+        if is_over || exchange.waiting == 0 {
             all.remove(&self.key);
         }
     }
@@ -165,6 +179,19 @@ mod tests {
             assert_eq!(answer, Some(b"answer".to_vec()));
         });
         assert!(all.all().is_empty());
+    }
+
+    /// Two may end at once: one has counted itself out, and still holds the answer, when the other one counts.
+    #[test]
+    fn an_exchange_ends_with_the_last_who_waits() {
+        let all = Exchanges::default();
+        let (first, last) = (all.join(key(b"..question")), all.join(key(b"..question")));
+        let held = Arc::clone(&first.answer);
+        drop(first);
+        assert_eq!(all.all().len(), 1);
+        drop(last);
+        assert!(all.all().is_empty());
+        drop(held);
     }
 
     /// Nor does one wait longer than its own time for what another one asks.
