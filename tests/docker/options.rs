@@ -223,13 +223,13 @@ fn wrong_options() {
     for (options, words) in [
         (
             "-o mtuu=1400",
-            vec!["-o mtuu=1400: no such option; did you mean mtu?", "isolation", "ports"],
+            vec!["-o mtuu=…: no such option; did you mean mtu?", "isolation", "ports"],
         ),
         (
             "-o isolation=contaner",
             vec!["-o isolation=contaner: it is none,", "did you mean container?"],
         ),
-        ("-o host=all", vec!["-o host=all: no such option; did you mean hosts?"]),
+        ("-o host=all", vec!["-o host=…: no such option; did you mean hosts?"]),
         ("-o mtu=12", vec!["mtu=12", "68"]),
         ("-o isolation=all", vec!["isolation=all", "none, container or network"]),
         ("-o publish=world", vec!["publish=world", "any, lan or local"]),
@@ -241,7 +241,7 @@ fn wrong_options() {
         ("-o com.docker.network.bridge.gateway_mode_ipv4=isolated", vec!["--internal"]),
         (
             "--ipam-opt sticki=mac",
-            vec!["--ipam-opt sticki=mac: no such option; did you mean sticky?"],
+            vec!["--ipam-opt sticki=…: no such option; did you mean sticky?"],
         ),
         ("--ipam-opt order=random", vec!["order=random"]),
         ("--gateway 10.71.22.1", vec!["10.71.22.1"]),

@@ -14,7 +14,7 @@ fn refused(podman: &Podman5, arguments: &str, sentence: &str) {
 fn the_reason_is_reported(podman: &Podman5) {
     podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
     for (arguments, sentence) in [
-        ("-o colour=red x", "-o colour=red: no such option; Spoke has bridge, mtu"),
+        ("-o colour=red x", "-o colour=…: no such option; Spoke has bridge, mtu"),
         ("-o mtu=12 x", "-o mtu=12: an MTU is a number from 68 to 65535"),
         ("--subnet 10.89.7.128/25 x", "overlaps 10.89.7.0/24 (Podman network front)"),
         ("--subnet 10.1.0.0/24 --subnet 10.1.0.0/25 x", "overlap"),

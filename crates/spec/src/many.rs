@@ -9,7 +9,7 @@ use model::{
     SharedRules, TransportChoice,
 };
 
-use crate::words::{ENGINES, HOSTS, TRANSPORT, pair};
+use crate::words::{ENGINES, HOSTS, TRANSPORT, unknown};
 use crate::{FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Texts, find};
 
 /// Whether it has names.
@@ -114,7 +114,7 @@ pub fn refuse_others(options: &BTreeMap<String, String>, front: FrontEnd) -> Res
         None => Ok(()),
         Some((other, value)) if !is_known(other) => {
             let there: Vec<&str> = KEYS.into_iter().chain(rules(front)).collect();
-            let (meant, shown) = (meant(other, there.iter().copied()), pair(other, value));
+            let (meant, shown) = (meant(other, there.iter().copied()), unknown(other, value));
             Err(Error::unsupported(format!(
                 "-o {shown}: no such option; {meant}a network of many hosts has {}",
                 there.join(", ")

@@ -9,7 +9,7 @@ use model::text::{choice, meant, question, shown, truth};
 use model::{Error, Fence, NEUTRON_PREFIX, Result};
 
 use crate::ovs::OVS_PREFIX;
-use crate::words::{HOSTS, OF_MANY, listed, pair};
+use crate::words::{HOSTS, OF_MANY, listed, unknown};
 use crate::{
     Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Value, foreign, of_routed, options,
 };
@@ -58,7 +58,7 @@ impl Texts<'_> {
         Err(Error::unsupported(format!(
             "{} {}: no such option; {meant}Spoke has {there}",
             self.flag,
-            pair(key, value)
+            unknown(key, value)
         )))
     }
 
@@ -278,14 +278,14 @@ mod tests {
                 Texts { flag: "-o", map: &map }.network(front).unwrap_err().to_string()
             };
             for (key, value, wanted) in [
-                ("egres", "none", "-o egres=none: no such option; did you mean egress? Spoke has "),
-                ("host", "all", "-o host=all: no such option; did you mean hosts? Spoke has "),
+                ("egres", "none", "-o egres=…: no such option; did you mean egress? Spoke has "),
+                ("host", "all", "-o host=…: no such option; did you mean hosts? Spoke has "),
                 (
                     "neutron.netwrk",
                     "x",
-                    "-o neutron.netwrk=x: no such option; did you mean neutron.network? Spoke has ",
+                    "-o neutron.netwrk=…: no such option; did you mean neutron.network? Spoke has ",
                 ),
-                ("colour", "red", "-o colour=red: no such option; Spoke has "),
+                ("colour", "red", "-o colour=…: no such option; Spoke has "),
                 ("transport", "route", "-o transport is of networks of many hosts; add -o hosts"),
                 ("publish", "lcal", "; did you mean local?"),
                 ("names", "ture", "it is true or false; did you mean true?"),

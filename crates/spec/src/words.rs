@@ -11,11 +11,12 @@ pub(crate) const TRANSPORT: &str = "transport";
 /// Those that say nothing without [`HOSTS`].
 pub(crate) const OF_MANY: [&str; 3] = [HOSTS, ENGINES, TRANSPORT];
 
-/// An option as it was given.
-pub(crate) fn pair(key: &str, value: &str) -> String {
+/// An option that is not known, without its value: a runtime writes refusals to its log, and the value of a mistyped option
+/// may be a secret.
+pub(crate) fn unknown(key: &str, value: &str) -> String {
     match value {
         "" => shown(key),
-        value => format!("{}={}", shown(key), shown(value)),
+        _ => format!("{}=…", shown(key)),
     }
 }
 

@@ -203,7 +203,7 @@ fn what_contradicts_neutron_is_named() {
         (("cni", "a.conflist"), "-o cni=a.conflist"),
         (("neutron.port", "a b"), "-o neutron.port=a b"),
         (("neutron.net.name", "back"), "neutron.net.name names another"),
-        (("neutron.vlan", "5"), "-o neutron.vlan=5: no such option; Spoke has neutron.network"),
+        (("neutron.vlan", "5"), "-o neutron.vlan=…: no such option; Spoke has neutron.network"),
     ] {
         let error = read_all(&[front, other]).unwrap_err().to_string();
         assert!(error.contains(word), "{other:?}: {error}");
