@@ -161,7 +161,7 @@ pub(super) fn plug(network: &str) -> Plug {
     Plug {
         network: network.to_owned(),
         title: None,
-        in_commands: network.to_owned(),
+        in_commands: Some(network.to_owned()),
         known_as: Vec::new(),
         interface: "eth0".parse().unwrap(),
         addresses: Vec::new(),

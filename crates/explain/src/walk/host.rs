@@ -110,7 +110,7 @@ impl Walker<'_> {
                 let plugs = sites.flat_map(|site| site.plugs.iter().map(move |plug| (site, plug)));
                 let mut plugs = plugs.filter(|(_, plug)| plug.address(packet.family()).is_some());
                 let fix = plugs.find(|(_, plug)| !plug.is_internal).and_then(|(site, plug)| {
-                    mend::forward(site.runtime, &site.name, &plug.in_commands)
+                    mend::forward(site.runtime, &site.name, plug.in_commands.as_deref())
                 });
                 (format!("this host does not forward packets ({all} is 0); {what}"), fix)
             }

@@ -6,9 +6,9 @@ use model::{PortMap, Protocol, Runtime};
 
 use super::site::{Plug, Site};
 
-/// Connects a container to a network: its runtime has to know of it.
+/// Connects a container to a network of Spoke's: its runtime has to know of it.
 pub(super) fn connect(site: &Site, plug: &Plug) -> Option<String> {
-    let (name, network) = (bare(&site.name), &plug.in_commands);
+    let (name, network) = (bare(&site.name), plug.in_commands.as_ref()?);
     let known = plug.known_as.iter().find(|(runtime, _)| *runtime == site.runtime);
     Some(match (site.runtime, known) {
         (Runtime::Spoke, _) => format!("spoke network connect {network} {name}"),
@@ -72,16 +72,18 @@ pub(super) fn join_anew(one: &Site, other: &Site) -> Option<String> {
 
 /// Has the host forward again: the next container that starts turns it on, with the guard that keeps strangers from
 /// ports that are not published (`inet spoke_transit`). A bare `sysctl` makes no guard.
-pub fn forward(runtime: Runtime, name: &str, network: &str) -> Option<String> {
+pub fn forward(runtime: Runtime, name: &str, network: Option<&str>) -> Option<String> {
     let name = bare(name);
     match runtime {
         Runtime::Docker => Some(format!("docker restart {name}")),
         Runtime::Podman => Some(format!("podman restart {name}")),
         // A namespace of its own, so that no other one loses its connections.
-        Runtime::Spoke => Some(format!(
-            "ip netns add spoke-forward && spoke network connect {network} spoke-forward && \
-             spoke network disconnect {network} spoke-forward && ip netns del spoke-forward"
-        )),
+        Runtime::Spoke => network.map(|network| {
+            format!(
+                "ip netns add spoke-forward && spoke network connect {network} spoke-forward && \
+                 spoke network disconnect {network} spoke-forward && ip netns del spoke-forward"
+            )
+        }),
         Runtime::Cni | Runtime::Reference | Runtime::Kurma => None,
     }
 }
@@ -104,7 +106,7 @@ pub(super) fn full(site: &Site) -> String {
 /// Has everybody reach the published ports of a network, where a command can say so.
 pub(super) fn widen(site: &Site, plug: &Plug) -> Option<String> {
     // Two engines may call different networks so: a command is given the name that is one network's.
-    let network = &plug.in_commands;
+    let network = plug.in_commands.as_ref()?;
     match site.runtime {
         Runtime::Spoke | Runtime::Docker => {
             Some(format!("spoke network set --publish any {network}"))
@@ -144,11 +146,11 @@ mod tests {
     /// A bare `sysctl` would open ports that are not published: it makes no guard.
     #[test]
     fn forwarding_is_turned_on_by_a_container_that_starts() {
-        assert_eq!(forward(Runtime::Docker, "web", "front").unwrap(), "docker restart web");
-        let of_spoke = forward(Runtime::Spoke, "ns/web", "front").unwrap();
+        assert_eq!(forward(Runtime::Docker, "web", Some("front")).unwrap(), "docker restart web");
+        let of_spoke = forward(Runtime::Spoke, "ns/web", Some("front")).unwrap();
         assert!(of_spoke.contains("spoke network connect front spoke-forward &&"), "{of_spoke}");
         for runtime in [Runtime::Podman, Runtime::Cni, Runtime::Kurma, Runtime::Spoke] {
-            let command = forward(runtime, "web", "front").unwrap_or_default();
+            let command = forward(runtime, "web", Some("front")).unwrap_or_default();
             assert!(!command.contains("sysctl"), "{runtime}");
         }
     }
@@ -169,5 +171,17 @@ mod tests {
             connected(Runtime::Podman, &known).contains("-o network=back back && podman network")
         );
         assert_eq!(connected(Runtime::Cni, &known), "");
+    }
+
+    /// Docker made the bridge to which it maps ports: no command of Spoke's names a network of its.
+    #[test]
+    fn no_command_names_a_network_that_is_not_spokes() {
+        let beside = Plug { in_commands: None, ..plug("docker0") };
+        for runtime in [Runtime::Spoke, Runtime::Docker, Runtime::Podman] {
+            let site = site(runtime, "web");
+            assert_eq!((connect(&site, &beside), widen(&site, &beside)), (None, None), "{runtime}");
+        }
+        assert_eq!(forward(Runtime::Spoke, "web", None), None);
+        assert_eq!(forward(Runtime::Docker, "web", None).unwrap(), "docker restart web");
     }
 }

@@ -310,12 +310,12 @@ fn fenced(from: Option<(&Site, &Plug)>, is_own: bool) -> Known {
         ),
         // Two runtimes may call different networks alike: a command is given the name that is one network's.
         (Some((_, plug)), false) => {
-            let network = &plug.in_commands;
-            format!(
-                "the egress rules of network {} do not allow it: spoke egress suggest {network} names the rule, and spoke \
-             egress set {network} sets it",
-                plug.called()
-            )
+            let sets = plug.in_commands.as_ref().map_or_else(String::new, |network| {
+                format!(
+                    ": spoke egress suggest {network} names the rule, and spoke egress set {network} sets it"
+                )
+            });
+            format!("the egress rules of network {} do not allow it{sets}", plug.called())
         }
         (None, _) => "egress rules do not allow it".to_owned(),
     };

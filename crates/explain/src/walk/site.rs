@@ -87,8 +87,8 @@ pub struct Plug {
     pub network: String,
     /// What a command or its runtime calls the network, where that differs.
     pub title: Option<String>,
-    /// The network's name in commands of Spoke's that are advised.
-    pub in_commands: String,
+    /// The network's name in commands of Spoke's that are advised; `None` where it is none of Spoke's.
+    pub in_commands: Option<String>,
     /// What runtimes call the network.
     pub known_as: Vec<(Runtime, String)>,
     /// Its name.

@@ -37,8 +37,10 @@ pub(super) fn forwarding(
                 "{name} is off: containers reach nothing beyond this host; the next one that starts turns it \
                  on, with the guard inet spoke_transit"
             );
-            let (network, container) = (attached.network(), attached.container_name());
-            let fix = explain::forward(attached.runtime, &container, network.as_str())
+            let (name, container) = (attached.network(), attached.container_name());
+            let network = networks.iter().find(|network| network.name == *name);
+            let network = network.map_or(name, Network::in_commands);
+            let fix = explain::forward(attached.runtime, &container, Some(network.as_str()))
                 .unwrap_or_else(|| made_again(attached.runtime, &container));
             checks.push(Check::fail(what, fix));
         } else if subnets.contains(&family) {

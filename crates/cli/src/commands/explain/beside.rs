@@ -29,7 +29,7 @@ pub(super) fn plug(
         return Ok(Some(Plug {
             network: bridge.name.to_string(),
             title: None,
-            in_commands: String::new(),
+            in_commands: None,
             known_as: Vec::new(),
             interface: link.name,
             addresses: own.map(|it| (it.address, None)).collect(),

@@ -150,7 +150,7 @@ impl<'a> HostRecords<'a> {
             let plug = plug(link, self.aliases, of_it())?;
             Some(Plug {
                 title: self.titles.other_name(link),
-                in_commands: self.titles.in_commands(link),
+                in_commands: Some(self.titles.in_commands(link)),
                 ..plug
             })
         };
@@ -330,7 +330,7 @@ fn plug<'a>(
     Some(Plug {
         network: record.network().to_string(),
         title: None,
-        in_commands: record.network().to_string(),
+        in_commands: Some(record.network().to_string()),
         known_as: known_as(record, aliases),
         interface,
         addresses: held.iter().map(|it| (it.address, it.gateway)).collect(),

@@ -114,7 +114,7 @@ fn a_command_about_egress_rules_has_the_name_in_the_book() {
 fn a_command_about_a_renamed_network_has_its_new_name() {
     let mut fenced = site("a", "10.70.1.2/24", Space(1));
     for plug in &mut fenced.plugs {
-        (plug.title, plug.in_commands) = (Some("edge".to_owned()), "edge".to_owned());
+        (plug.title, plug.in_commands) = (Some("edge".to_owned()), Some("edge".to_owned()));
     }
     assert_eq!(
         refused(fenced),
