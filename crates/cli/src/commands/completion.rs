@@ -70,6 +70,9 @@ pub(crate) fn script(shell: Shell) -> Result<Answer> {
     }))
 }
 
+/// What bash makes a word of its own, as a character of COMP_WORDBREAKS: `--network=front` is three words.
+const EQUALS: &str = "=";
+
 /// What a word names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -80,9 +83,11 @@ enum Kind {
 
 /// The names that the last of these words may become, one on each line; none where it is no name.
 pub(crate) fn names(words: &[String], context: &CommandContext) -> Result<Answer> {
-    let Some((kind, start)) = wanted(words).zip(words.last()) else {
+    let Some((kind, last)) = wanted(words).zip(words.last()) else {
         return Ok(Answer::default());
     };
+    // bash replaces only what stands behind it.
+    let start = if last == EQUALS { "" } else { last.as_str() };
     let engine = (context.engine)()?;
     let mut names = BTreeSet::new();
     if kind != Kind::Container {
@@ -94,7 +99,7 @@ pub(crate) fn names(words: &[String], context: &CommandContext) -> Result<Answer
     if kind != Kind::Network {
         names.extend(engine.records.attachments()?.iter().map(model::Attachment::container_name));
     }
-    names.retain(|name| name.starts_with(start.as_str()) && is_plain(name));
+    names.retain(|name| name.starts_with(start) && is_plain(name));
     Ok(Answer::text(names.iter().map(|name| format!("{name}\n")).collect()))
 }
 
@@ -112,6 +117,10 @@ fn wanted(words: &[String]) -> Option<Kind> {
     let (mut command, mut place, mut path) = (&root, 0, Vec::new());
     let mut option: Option<&Arg> = None;
     for word in before {
+        // Its value is yet to come.
+        if option.is_some() && word == EQUALS {
+            continue;
+        }
         if option.take().is_some() {
             continue;
         }
@@ -180,6 +189,11 @@ mod tests {
             ("limit ", Some(Kind::Container)),
             ("limit --network ", Some(Kind::Network)),
             ("limit --network front w", Some(Kind::Container)),
+            ("limit --network =", Some(Kind::Network)),
+            ("limit --network = fr", Some(Kind::Network)),
+            ("limit --network = front w", Some(Kind::Container)),
+            ("limit --network=front w", Some(Kind::Container)),
+            ("limit --quota = 1", None),
             ("limit web ", None),
             ("port add ", Some(Kind::Container)),
             ("port add web ", None),
