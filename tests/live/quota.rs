@@ -116,10 +116,14 @@ fn it_cuts_off_to_the_byte_without_a_daemon() {
     bed.refuses("limit web --ingress none", 3, &["web"]);
     bed.spoke("limit web none");
     assert_eq!(bed.spoke("limit --quiet"), "");
+}
+
+/// A backup that is older than the count is no conflict.
+#[test]
+fn it_goes_with_the_networks_name() {
+    let bed = Bed::new(&["web"]);
     bed.spoke("network connect --ip 10.74.1.9 front web");
     bed.calm();
-
-    // It goes with the network's name, and a backup that is older than the count is no conflict.
     bed.spoke("limit web --quota 1GB/month");
     bed.spoke("backup /world/book");
     bed.carry(1);
