@@ -29,7 +29,7 @@ use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
 use doubles::BookOnly;
 use doubles::Memory;
-use engine::port::{Described, Driver, Host, HostDataplane, Offer, Presence, Stray};
+use engine::port::{Described, Driver, Host, HostDataplane, Metered, Offer, Presence, Stray};
 use engine::{Engine, Request};
 use linux::RuleTable;
 use model::{
@@ -76,6 +76,8 @@ struct Kernel {
     removed: RefCell<Vec<String>>,
     /// Containers and devices that cannot be removed.
     stuck: RefCell<BTreeSet<String>>,
+    /// What containers with a quota have used; none where nothing is counted.
+    counted: Cell<Option<u64>>,
 }
 
 impl Kernel {
@@ -296,6 +298,20 @@ impl Driver for Kernel {
         self.remove_unless_stuck(attachment.id.container.as_str())?;
         self.removed.borrow_mut().push(attachment.id.container.to_string());
         Ok(())
+    }
+
+    fn limit(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn meter(&self, _: &Attachment, _: Metered) -> Result<()> {
+        Ok(())
+    }
+
+    fn metered(&self, attachment: &Attachment) -> Result<Option<Metered>> {
+        self.remove_unless_stuck(attachment.id.container.as_str())?;
+        let quota = attachment.quota().zip(self.counted.get());
+        Ok(quota.map(|(quota, used)| Metered { bytes: quota.bytes, used }))
     }
 
     fn check(&self, _: &Attachment, _: &Attached) -> Result<()> {

@@ -76,7 +76,7 @@ fn set(
     }
     found.sort_by(|one, other| one.id.cmp(&other.id));
     let (mut lines, mut rows, titles) = (Vec::new(), Vec::new(), Titles::read(&engine)?);
-    for attachment in found {
+    for attachment in &found {
         let limits = wanted.applied_to(attachment.wiring.bandwidth.as_ref());
         engine
             .attachments
@@ -86,19 +86,38 @@ fn set(
         lines.push(format!(
             "{} on {}: receives {}, sends {}{quota}",
             attachment.container_name(),
-            titles.shown(&attachment),
+            titles.shown(attachment),
             bits(limits.ingress.map(|rate| rate.rate)),
             bits(limits.egress.map(|rate| rate.rate))
         ));
         let place = (attachment.runtime, &attachment.id.network);
-        let used = engine.links.used_of(&attachment)?.filter(|_| limits.quota.is_some());
-        let mut row =
-            LimitView { used, added: true, ..view(attachment.container_name(), place, &limits) };
-        titles.complete(row.named());
-        rows.push(row);
+        rows.push(LimitView { added: true, ..view(attachment.container_name(), place, &limits) });
     }
+    let notes = measure(&engine, &found, &mut rows);
+    rows.iter_mut().for_each(|row| titles.complete(row.named()));
     let text = || lines.iter().map(|line| clean(line) + "\n").collect();
-    Ok(Answer::text(render(output, &rows, text)?))
+    Ok(Answer { notes, ..Answer::text(render(output, &rows, text)?) })
+}
+
+/// Puts in each row what is used of its quota, by the record that has it by now. All are limited before: what cannot be read
+/// is said, and takes nothing back.
+fn measure(engine: &Engine<'_>, limited: &[Attachment], rows: &mut [LimitView]) -> Vec<String> {
+    let used = |attachment: &Attachment| match engine.records.attachment(&attachment.id)? {
+        Some(record) => engine.links.used_of(&record),
+        // The container has ended since.
+        None => Ok(None),
+    };
+    let mut notes = Vec::new();
+    for (attachment, row) in limited.iter().zip(rows).filter(|(_, row)| row.quota.is_some()) {
+        match used(attachment) {
+            Ok(used) => row.used = used,
+            Err(error) => notes.push(format!(
+                "it is not known how much of the quota of {} is used: {error}",
+                row.name
+            )),
+        }
+    }
+    notes
 }
 
 /// Of several interfaces one cannot be limited: says which are by now.

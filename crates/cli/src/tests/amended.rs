@@ -108,3 +108,68 @@ fn rows_say_what_limits_a_container_has() {
     let quota = serde_json::json!({"bytes": 50_000_000_000_u64, "period": "month"});
     assert_eq!((&limited["limit"], &limited["quota"]), (&rates, &quota));
 }
+
+/// A container on two networks, the second of which a command has renamed since.
+fn on_two() -> Fixture {
+    let host = super::network::two_networks();
+    host.attach("back", "c1", None);
+    host.attach("front", "c1", None);
+    host.spoke("network rename front edge");
+    host
+}
+
+#[test]
+fn what_is_used_is_of_the_quota_that_is_set() {
+    let host = on_two();
+    let rows = || -> serde_json::Value {
+        serde_json::from_str(&host.spoke("limit c1 --quota 10GB/day -o json")).unwrap()
+    };
+    for used in [0, 7_000] {
+        host.kernel.counted.set(Some(used));
+        let rows = rows();
+        let of = |row: usize| (rows[row]["network"].as_str(), rows[row]["used"].as_u64());
+        assert_eq!((of(0), of(1)), ((Some("back"), Some(used)), (Some("edge"), Some(used))));
+    }
+    let lifted = host.spoke("limit c1 --quota none -o json");
+    let lifted: serde_json::Value = serde_json::from_str(&lifted).unwrap();
+    assert!(lifted[0]["used"].is_null() && lifted[0]["quota"].is_null(), "{lifted}");
+}
+
+#[test]
+fn what_cannot_be_counted_leaves_no_interface_without_its_limits() {
+    let host = on_two();
+    host.kernel.stuck.borrow_mut().insert("c1".to_owned());
+    let line = ["limit", "c1", "--quota", "10GB/day", "-o", "json"];
+    let (code, out, err) = host.try_spoke(&line);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(
+        err.matches("it is not known how much of the quota of c1 is used").count(),
+        2,
+        "{err}"
+    );
+    let rows: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for row in [0, 1] {
+        assert!(rows[row]["used"].is_null(), "{rows}");
+        assert_eq!(rows[row]["quota"], 10_000_000_000_u64, "{rows}");
+    }
+    let records = host.engine().records.attachments().unwrap();
+    assert!(records.iter().all(|it| it.quota().is_some()), "{records:?}");
+}
+
+/// A network that was made since may have the name in the book of one that was renamed.
+#[test]
+fn the_doctor_advises_commands_with_the_new_name_of_a_network() {
+    let host = super::network::two_networks();
+    host.attach("front", "c1", None);
+    host.spoke("network rename front edge");
+    host.spoke("limit c1 --quota 10GB/day");
+    host.kernel.counted.set(Some(10_000_000_000));
+    host.write("proc/sys/net/ipv4/ip_forward", "0\n");
+    let said = host.try_spoke(&["doctor"]).1;
+    for line in [
+        "      note: spoke limit --network edge c1 --quota SIZE/PERIOD\n",
+        "      fix: ip netns add spoke-forward && spoke network connect edge spoke-forward && ",
+    ] {
+        assert!(said.contains(line), "{line}\n---\n{said}");
+    }
+}
