@@ -13,7 +13,8 @@ fn about(kurma: &Kurma, word: &str) -> Vec<(String, String)> {
     let checks: Vec<Value> = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
     let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
     let line = |check: &Value| {
-        (format!("{} {}", text(check, "status"), text(check, "what")), text(check, "fix"))
+        let mends = text(check, "fix") + &text(check, "note");
+        (format!("{} {}", text(check, "status"), text(check, "what")), mends)
     };
     checks.iter().map(line).filter(|(line, _)| line.contains(word)).collect()
 }

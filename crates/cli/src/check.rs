@@ -77,6 +77,12 @@ impl Check {
         Self::with(Status::Fail, what.into(), fix.into())
     }
 
+    /// With advice that no operator runs as it is: it has a value to fill in, or destroys something where what the check
+    /// doubts is not so.
+    pub(crate) fn noted(status: Status, what: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { status, what: what.into(), fix: None, note: Some(note.into()) }
+    }
+
     fn with(status: Status, what: String, remedy: String) -> Self {
         let (fix, note) = match is_command(&remedy) {
             true => (Some(remedy), None),
@@ -96,23 +102,20 @@ impl Check {
     }
 }
 
-/// Whether a remedy can be run as it is: one command, several after each other, or alternatives, each of a program that is
-/// advised. This program's own are read as the command line reads them: a sentence about one is none, and neither is one
-/// with a value to fill in.
+/// Whether a remedy can be run as it is: one command, or several after each other, each of a program that is advised. This
+/// program's own are read as the command line reads them: a sentence about one is none, and neither are alternatives.
+/// Nothing in a command shows that a value is to be filled in: a network may be called `NEW`. [`Check::noted`] is for those.
 pub(crate) fn is_command(remedy: &str) -> bool {
     let command = remedy.split_once(" # ").map_or(remedy, |(command, _)| command);
-    let alternatives = command.split(", or ");
-    let parts = alternatives.flat_map(|it| it.split("&&")).flat_map(|it| it.split(';'));
-    !command.contains('`') && parts.map(str::trim).all(is_one)
+    let parts = command.split("&&").flat_map(|it| it.split(';'));
+    !command.contains('`') && !command.contains(", ") && parts.map(str::trim).all(is_one)
 }
 
 fn is_one(command: &str) -> bool {
-    let words = || command.split_whitespace();
-    let has_blank =
-        || words().any(|word| word.chars().filter(char::is_ascii_uppercase).count() > 2);
-    match words().next() {
-        Some("spoke") => !has_blank() && Cli::command().try_get_matches_from(words()).is_ok(),
-        Some(program) => PROGRAMS.contains(&program) && !command.contains(", "),
+    let mut words = command.split_whitespace().peekable();
+    match words.peek() {
+        Some(&"spoke") => Cli::command().try_get_matches_from(words).is_ok(),
+        Some(program) => PROGRAMS.contains(program),
         None => false,
     }
 }
@@ -133,7 +136,8 @@ mod tests {
             "spoke serve",
             "spoke ipam check --fix",
             "systemctl start spoke  # it frees what Docker removed, and keeps what containers use",
-            "spoke network rm docker-1, or docker network rm shop",
+            "spoke network rm PROD",
+            "docker network connect NEW CONTAINER",
             "sysctl -w net.ipv4.ip_forward=1 && spoke gc",
             "iptables -P FORWARD DROP",
         ] {
@@ -144,8 +148,9 @@ mod tests {
             "start `spoke serve`, or enable its plugin",
             "end `spoke serve`, and start it again",
             "spoke host ls says why; the hosts must be reached",
-            "spoke restore BACKUP",
-            "spoke limit --network front web --quota SIZE/PERIOD",
+            "spoke network rm docker-1, or docker network rm shop",
+            "docker network rm shop, or spoke network rm docker-1",
+            "podman network create -d spoke NEW, and podman network connect NEW web",
             "modprobe bridge, or install the kernel's modules",
             "stop one of them: who answers depends on where one asks",
             "",
@@ -154,5 +159,8 @@ mod tests {
             assert_eq!((check.fix, check.note.as_deref()), (None, Some(note)));
             assert_eq!(Check::warn("", note).without_fix().remedy(), None);
         }
+        let noted = Check::noted(Status::Fail, "it is a test", "spoke restore BACKUP");
+        assert_eq!((noted.status, noted.fix.as_deref()), (Status::Fail, None));
+        assert_eq!(noted.note.as_deref(), Some("spoke restore BACKUP"));
     }
 }

@@ -115,7 +115,7 @@ fn names(context: &CommandContext) -> Option<Check> {
         ),
         Err(error) => {
             let what = format!("this host does not resolve names of networks: {error}");
-            Check::warn(what, "systemctl restart dbus systemd-resolved")
+            Check::warn(what, "systemctl restart systemd-resolved")
         }
     })
 }
@@ -176,8 +176,9 @@ fn used_up(context: &CommandContext, attachments: &[Attachment]) -> Vec<Check> {
     let check = |record: &Attachment| {
         let (name, network) = (record.container_name(), titles.shown(record));
         let what = format!("{name} on {network} has used up its quota: its packets are dropped");
-        let network = record.network();
-        Check::warn(what, format!("spoke limit --network {network} {name} --quota SIZE/PERIOD"))
+        let network = titles.in_commands(record);
+        let note = format!("spoke limit --network {network} {name} --quota SIZE/PERIOD");
+        Check::noted(Status::Warn, what, note)
     };
     attachments.iter().filter(is_over).map(check).collect()
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use container::Engine;
-use kurma::plugin::{Standing, Status};
+use kurma::plugin::{self, Standing};
 use kurma::pod::{Record, Stage};
 use kurma::{PodId, PodNetworks, Pods};
 use model::{Error, Result};
 use rustix::process::geteuid;
 
-use crate::check::{Check, parameter};
+use crate::check::{Check, Status, parameter};
 use crate::context::CommandContext;
 
 /// The settings that forbid users to have namespaces.
@@ -69,7 +69,7 @@ fn running(context: &CommandContext, networks: &PodNetworks) -> Result<Vec<Check
     Ok(checks)
 }
 
-fn of_plugin(plugin: &Status) -> Option<Check> {
+fn of_plugin(plugin: &plugin::Status) -> Option<Check> {
     let name = &plugin.name;
     let how = match plugin.standing {
         Standing::Waiting => "ends again and again",
@@ -92,7 +92,7 @@ fn of_plugin(plugin: &Status) -> Option<Check> {
 }
 
 /// An image that was fetched since, and does not run.
-fn of_image(plugin: &Status) -> Option<Check> {
+fn of_image(plugin: &plugin::Status) -> Option<Check> {
     let (name, how) = (&plugin.name, plugin.outdated()?);
     let what = format!("the plugin {name} does not run the image {} of now: {how}", plugin.image);
     Some(Check::warn(what, format!("spoke kurma restart {name}")))
@@ -115,7 +115,8 @@ fn of_pod(pod: &Record) -> Option<Check> {
 
 fn unreadable((pod, error): &(PodId, Error)) -> Check {
     let what = format!("the record of pod {pod} cannot be read: {error}");
-    Check::fail(what, format!("spoke kurma deprovision --force {pod}"))
+    let note = format!("if the pod does not run any more: spoke kurma deprovision --force {pod}");
+    Check::noted(Status::Fail, what, note)
 }
 
 /// Programs that are to run plugin containers and are not there.

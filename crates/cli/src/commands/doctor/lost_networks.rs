@@ -3,7 +3,7 @@
 use docker::api::{Network, Reach};
 use host::hosts;
 
-use crate::check::Check;
+use crate::check::{Check, Status};
 use crate::context::CommandContext;
 
 /// How many networks a sentence names.
@@ -44,7 +44,8 @@ pub(super) fn check(context: &CommandContext, mut listed: Vec<Network>) -> Optio
     let what = format!(
         "Docker has networks of driver {driver} that the book has not: {names}{more}; no container comes to them"
     );
-    Some(Check::fail(
+    Some(Check::noted(
+        Status::Fail,
         what,
         "spoke restore BACKUP, or `docker network rm` and `docker network create` of each",
     ))

@@ -4,7 +4,7 @@ use host::cloud::Listed;
 use host::serving::is_served;
 use model::{Alias, Attachment, Network, Runtime};
 
-use crate::check::Check;
+use crate::check::{Check, Status};
 use crate::context::CommandContext;
 use crate::daemon::start;
 
@@ -51,7 +51,11 @@ fn warned(network: &Network, is_used: bool, context: &CommandContext) -> Check {
         network.called()
     );
     let fix = match (is_used, is_served(&context.runtime)) {
-        (false, _) => format!("spoke network rm --force {}", network.name),
+        (false, _) => {
+            let note =
+                format!("if no engine has it any more: spoke network rm --force {}", network.name);
+            return Check::noted(Status::Warn, what, note);
+        }
         (true, Some(false)) => format!(
             "{}  # it frees what Docker removed, and keeps what containers use; name an engine that has it in [docker] api",
             start(context)
