@@ -146,6 +146,7 @@ fn a_damaged_record_keeps_its_container_shut_where_its_network_has_no_rules() {
         ("nft delete table inet spoke_fence", false),
         ("nft delete table inet spoke_fence", true),
         ("nft delete table bridge spoke", false),
+        ("nft delete table bridge spoke; nft delete table inet spoke_fence", true),
     ];
     for (count, (loss, is_restarted)) in (1..).zip(losses) {
         match is_restarted {
@@ -170,4 +171,57 @@ fn a_damaged_record_keeps_its_container_shut_where_its_network_has_no_rules() {
     bed.world.sh("ip netns del lost");
     until(&bed.world, &format!("! {{ {is_shut}; }}"));
     bed.all("beside", open);
+}
+
+/// Of containers without rules, and of a virtual machine, nothing was lost where another one lost its rules.
+#[test]
+fn a_container_without_rules_is_not_shut_for_the_loss_of_another() {
+    let mut bed = Bed::new(&["own", "first", "second", "ruleless", "bare"]);
+    bed.spoke("network create --names --subnet 10.81.5.0/24 open");
+    bed.spoke("network create --names --subnet 10.81.6.0/24 other");
+    bed.spoke(&format!("network connect {OWN} open own"));
+    bed.spoke(&format!("network connect {OWN} --ip 10.81.6.2 other first"));
+    bed.spoke(&format!("network connect {OWN} --ip 10.81.6.3 other second"));
+    bed.spoke("network connect open ruleless");
+    bed.spoke("network connect --tap open machine");
+    bed.spoke("network connect plain bare");
+    let open = [("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.99 443", "open")].as_slice();
+    let records = "$(find /run/spoke/*/attachments -type f)";
+    bed.world.sh(&format!("for at in {records}; do : >$at; done"));
+    let lose = |address: &str| {
+        format!(
+            "port=$(nft list set bridge spoke sources4 | grep -o '\"veth[^\"]*\" . {address} ' | cut -d'\"' -f2)
+            nft delete element bridge spoke bound \"{{ \\\"$port\\\" }}\""
+        )
+    };
+    let reported = |bed: &Bed, count: u32| {
+        let told = format!("{SPOKE} events | grep -c 'of bridge sp-other stays shut: record '");
+        until(&bed.world, &format!("[ \\$({told}) = {count} ]"));
+    };
+    // While it is running, and where it begins after the loss.
+    for (count, address) in (1..).zip(["10.81.6.2", "10.81.6.3"]) {
+        match count {
+            1 => drop(bed.world.sh(&lose(address))),
+            _ => {
+                bed.serve.take().expect("it runs").kill();
+                bed.world.sh(&lose(address));
+                bed.serve = Some(Serve::start(&bed.world, &[]));
+            }
+        }
+        reported(&bed, count);
+        let shut = bed.world.sh("nft list set bridge spoke shut");
+        assert_eq!(shut.matches("veth").count(), count as usize, "{shut}");
+        bed.all("first", SHUT);
+        bed.all("second", if count == 1 { ITS } else { SHUT });
+        bed.all("own", ITS);
+        bed.all("ruleless", open);
+        bed.all("bare", open);
+    }
+    // Of a network without names it is known without the packet filter that none has rules.
+    bed.world.sh("nft flush ruleset");
+    let told = format!("{SPOKE} events | grep -c 'of bridge sp-open stays shut: record '");
+    until(&bed.world, &format!("[ \\$({told}) = 3 ]"));
+    bed.all("own", SHUT);
+    bed.all("ruleless", SHUT);
+    bed.all("bare", open);
 }

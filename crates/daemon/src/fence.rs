@@ -41,6 +41,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 const TABLE: &str = "spoke_fence";
 /// That of the one that checks what ports send.
 const PORTS: &str = "spoke";
+/// Its sets that say which containers have rules.
+const RULED: [&str; 3] = ["bound", "linked", "shut"];
 
 /// The networks that have fences.
 #[derive(Default)]
@@ -109,11 +111,13 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     // Before the records: a network that comes meanwhile is recorded before it is fenced.
     let there = fence::fenced_bridges(&mut socket);
     let strict = fence::strict_bridges();
+    // Before the records put back what was lost.
+    fences.shut_at_once(daemon, &mut socket);
     fences.learn_records(daemon, &mut watch, &mut socket)?;
     fences.clear_remains(daemon, there, &mut socket);
     fences.relax(daemon, strict, &mut socket);
     fences.heal(daemon, &mut watch, &mut socket);
-    let (mut swept, mut noted) = (Instant::now(), Instant::now());
+    let (mut swept, mut looked, mut noted) = (Instant::now(), Instant::now(), Instant::now());
     let mut sweep = SWEEP;
     loop {
         let is_changed = match monitor.wait(&daemon.stop, GLANCE)? {
@@ -123,12 +127,18 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
             Wake::News(news) => {
                 let is_added = news.iter().any(adds);
                 sweep = if is_added { SOON } else { sweep };
+                if news.iter().any(unrules) {
+                    fences.shut_at_once(daemon, &mut socket);
+                }
                 news.iter().any(damages)
             }
         };
         // A record may be mended by removing it: a file that was damaged from the beginning is no record that ends.
         let is_shut = !daemon.fence.shut().is_empty() || fences.unread_ports.is_any();
-        let is_due = swept.elapsed() > if is_shut { SOON } else { sweep };
+        let is_to_look = is_shut && looked.elapsed() > SOON;
+        looked = if is_to_look { Instant::now() } else { looked };
+        let is_due = swept.elapsed() > sweep
+            || is_to_look && !fences.is_unread_as_before(daemon, &mut socket);
         let is_damaged = is_changed || fences.is_failing || fences.is_waiting || is_due;
         let there = is_due.then(|| fence::fenced_bridges(&mut socket));
         let strict = (is_due || fences.has_strict()).then(fence::strict_bridges);
@@ -174,6 +184,15 @@ fn damages(change: &Change) -> bool {
     }
     let is_opening = *object == Object::Elements && fence::is_of_openings(set);
     table == TABLE && (is_rules || *gone && !is_opening)
+}
+
+/// Whether another program may have taken from the table that checks ports what says which containers have rules.
+fn unrules(change: &Change) -> bool {
+    let Change::Ruleset(News { object, gone, family, table, set, .. }) = change else {
+        return false;
+    };
+    let is_ports = *family == Family::Bridge && table == PORTS;
+    is_ports && *object == Object::Elements && *gone && RULED.contains(&set.as_str())
 }
 
 /// Whether another program may have put something into a set, or changed what names opened.
@@ -374,5 +393,21 @@ mod tests {
         assert!(!damages(&of(Object::Elements, false, "fenced")));
         assert!(damages(&of(Object::Set, true, "")));
         assert!(damages(&of(Object::Rule, false, "")));
+    }
+
+    /// What says which containers have rules is looked after where it goes, not where it comes.
+    #[test]
+    fn what_binds_ports_may_be_lost() {
+        let of = |gone, family, set: &str| {
+            let (table, chain, set) = (PORTS.to_owned(), String::new(), set.to_owned());
+            let object = Object::Elements;
+            Change::Ruleset(News { object, gone, family, table, chain, set })
+        };
+        for set in RULED {
+            assert!(unrules(&of(true, Family::Bridge, set)), "{set}");
+            assert!(!unrules(&of(false, Family::Bridge, set)), "{set}");
+        }
+        assert!(!unrules(&of(true, Family::Bridge, "senders")));
+        assert!(!unrules(&of(true, Family::Inet, "shut")));
     }
 }

@@ -15,7 +15,7 @@ use host::denied::{Act, Denied, path};
 use host::event::EventFile;
 use host::shared::locked;
 use host::time;
-use linux::filter::fence::{self, Checked, Fenced, Opening, Own, Sent};
+use linux::filter::fence::{self, Checked, Fenced, Opening, Own, Readable, Sent};
 use model::{Attachment, DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
@@ -153,6 +153,16 @@ impl FenceGate {
     /// What can be read of attachments that have ports, by the names of these.
     pub(super) fn by_port(&self) -> Result<BTreeMap<IfName, Attachment>> {
         locked(&self.records).by_port()
+    }
+
+    /// What records say of rules, these attachments among them.
+    pub(super) fn readable(&self, known: &BTreeMap<IfName, Attachment>) -> Result<Readable> {
+        locked(&self.records).readable(known)
+    }
+
+    /// Whether the network of a container has rules.
+    pub(super) fn has_network_rules(&self, attachment: &Attachment) -> Result<bool> {
+        locked(&self.records).has_network_rules(attachment)
     }
 
     /// These containers are gone: others may get their addresses. Without a bridge it is not known behind which

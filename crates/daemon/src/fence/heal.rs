@@ -25,9 +25,13 @@ const LOOKS: usize = 16;
 impl Fences {
     /// Makes what is missing, opens again what was open, and ends what began meanwhile.
     pub(super) fn heal(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) {
-        self.shut_unread(daemon, socket);
+        let look = self.shut_unread(daemon, socket);
         self.heal_known(daemon, watch, socket);
-        self.open_read(daemon, socket);
+        let opened = look.and_then(|look| match look {
+            Some(look) => self.open_read(daemon, &look, socket),
+            None => Ok(()),
+        });
+        self.end_look(daemon, opened);
     }
 
     fn heal_known(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) {

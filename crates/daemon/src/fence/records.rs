@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use ::names::{Holder, Judged};
 use engine::port::{Key, Prefix, Record, Store};
-use linux::filter::fence::{BoundPort, ContainerPort, Fenced, Opening, Own};
+use linux::filter::fence::{BoundPort, ContainerPort, Fenced, Opening, Own, Readable};
 use model::{
-    Attachment, DomainName, Error, Fence, IfName, IpNet, Layer, NetworkName, Phase, Result, Wiring,
+    Attachment, DomainName, Error, Fence, IfName, IpNet, Layer, Network, NetworkName, Phase,
+    Result, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -212,6 +213,57 @@ impl Records {
         Ok(all)
     }
 
+    /// What can be read of rules, by these attachments and by networks.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn readable(&mut self, known: &BTreeMap<IfName, Attachment>) -> Result<Readable> {
+        let mut readable = Readable::of(known.values())?;
+        readable.fenced = self.networks()?.into_iter().map(|network| network.bridge).collect();
+        readable.ruleless = self.ruleless()?;
+        Ok(readable)
+    }
+
+    /// The bridges of networks without names: no container there can have rules of its own. Where the record of a
+    /// network is damaged none is known to be one.
+    fn ruleless(&mut self) -> Result<BTreeSet<IfName>> {
+        let unread = self.unread()?;
+        let store = self.store()?;
+        let (mut all, mut with_names) = (BTreeSet::new(), BTreeSet::new());
+        for prefix in [Prefix::Networks, Prefix::Configured] {
+            if unread.is_anywhere() || !store.damaged(Some(&prefix))?.is_empty() {
+                return Ok(BTreeSet::new());
+            }
+        }
+        for prefix in [Prefix::Networks, Prefix::Configured, Prefix::Attachments] {
+            for (_, held) in store.list(&prefix)? {
+                let (wiring, is_network) = match &held.record {
+                    Record::Network(network) => (&network.wiring, true),
+                    Record::Attachment(attachment) => (&attachment.wiring, false),
+                    _ => continue,
+                };
+                let Some(bridge) = wiring.bridge() else { continue };
+                if wiring.has_names() || wiring.own_fence.is_some() {
+                    with_names.insert(bridge.name.clone());
+                } else if is_network {
+                    all.insert(bridge.name.clone());
+                }
+            }
+        }
+        all.retain(|bridge| !with_names.contains(bridge));
+        Ok(all)
+    }
+
+    /// Whether the network of a container has rules, as its record says, or without one that of the container.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn has_network_rules(&mut self, attachment: &Attachment) -> Result<bool> {
+        let network = self.network(&attachment.id.network)?;
+        let wiring = network.as_ref().map_or(&attachment.wiring, |network| &network.wiring);
+        Ok(wiring.fence.is_some())
+    }
+
     /// Which records of attachments are damaged: which rules their containers have is unknown then.
     ///
     /// # Errors
@@ -232,9 +284,13 @@ impl Records {
     /// The rules of a network that has a record: a declared one, or else one that a configuration
     /// describes. Without a record they do not change.
     fn fence(&mut self, name: &NetworkName) -> Result<Option<Fence>> {
+        Ok(self.network(name)?.map(|network| network.wiring.fence.unwrap_or_default()))
+    }
+
+    fn network(&mut self, name: &NetworkName) -> Result<Option<Network>> {
         for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
             if let Some(Record::Network(network)) = self.store()?.get(&key)?.map(|it| it.record) {
-                return Ok(Some(network.wiring.fence.unwrap_or_default()));
+                return Ok(Some(*network));
             }
         }
         Ok(None)
@@ -268,6 +324,9 @@ pub(super) fn own_of(attachment: &Attachment) -> Result<Option<Own>> {
 
 #[cfg(test)]
 mod tests {
+    use engine::port::Txn;
+    use model::{Gateway, Ipam, Link, Process, Runtime, Timestamp};
+
     use super::*;
 
     #[test]
@@ -279,5 +338,46 @@ mod tests {
         };
         assert!(ports().of(&known).is_ok());
         assert!(ports().of(&unknown).unwrap_err().to_string().contains("no answer"));
+    }
+
+    fn wiring(bridge: &str) -> Wiring {
+        let kind = doubles::bridge(bridge, Gateway::Default);
+        Wiring { link: Some(Link { kind, name: None, mac: None, mtu: None }), ..Wiring::default() }
+    }
+
+    /// A container whose network had rules when it came.
+    fn attachment(network: &str, bridge: &str) -> Attachment {
+        let phase = Phase::Attaching { by: Process { pid: 1, start: 1 } };
+        let id = doubles::attachment_id(network, "one");
+        let mut it = Attachment::new(id, Layer::Link, Runtime::Cni, Timestamp(0), phase);
+        it.wiring = Wiring { fence: Some(Fence::default()), ..wiring(bridge) };
+        it
+    }
+
+    #[test]
+    fn a_network_has_the_rules_that_its_record_says() {
+        let root = tempfile::tempdir().unwrap();
+        let mut records = Records::new(root.path().join("run"), root.path().join("state"));
+        let mut write = |key: Key, record: Record| {
+            let changes = vec![(key, Some(record))];
+            let txn = Txn { changes, ..Txn::default() };
+            records.store().unwrap().commit(&txn).unwrap();
+        };
+        for (name, bridge, names) in [("bare", "br0", false), ("named", "br1", true)] {
+            let mut network = doubles::network(name, Ipam::Book { pools: Vec::new() });
+            network.wiring = Wiring { names, ..wiring(bridge) };
+            write(Key::Network(network.name.clone()), Record::Network(Box::new(network)));
+        }
+        let [bare, unknown] = [attachment("bare", "br2"), attachment("unknown", "br3")];
+        assert!(!records.has_network_rules(&bare).unwrap());
+        assert!(records.has_network_rules(&unknown).unwrap());
+        assert_eq!(records.ruleless().unwrap(), BTreeSet::from(["br0".parse().unwrap()]));
+        // One that came while the network had rules may have some.
+        let held = attachment("bare", "br0");
+        let key = Key::Attachment(held.id.clone(), Layer::Link);
+        let changes = vec![(key, Some(Record::Attachment(Box::new(held))))];
+        let txn = Txn { changes, ..Txn::default() };
+        records.store().unwrap().commit(&txn).unwrap();
+        assert!(records.ruleless().unwrap().is_empty());
     }
 }

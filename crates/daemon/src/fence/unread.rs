@@ -46,6 +46,11 @@ impl Unread {
         self.bridges.is_empty() && self.anywhere.is_none()
     }
 
+    /// Whether one may be behind any bridge.
+    pub(super) fn is_anywhere(&self) -> bool {
+        self.anywhere.is_some()
+    }
+
     /// Whether one may be behind a bridge.
     pub(super) fn has(&self, bridge: &IfName) -> bool {
         self.why(bridge).is_some()

@@ -48,7 +48,7 @@ use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use shut::{set_shut, shut_bridges, shut_lost};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{BoundPort, complete, is_complete, relax, strict_bridges};
-pub use unread::{ContainerPort, keep_shut, open_port, shut_ports, shut_unread};
+pub use unread::{ContainerPort, Readable, keep_shut, lost_ports, open_port, shut_ports};
 
 use super::ruleset::{is_raced, settled};
 use crate::identity::digest_of;

@@ -7,7 +7,9 @@ use model::{IfName, Result};
 use netlink::Socket;
 use netlink::nft::{self, Element, Transaction, Tuple};
 
-use super::{ATTEMPTS, BOUND, LINKED, SHUT, SOURCES, STAMP, Sender, TABLE, install, ruleset};
+use super::{
+    ATTEMPTS, BOUND, LINKED, MACHINES, SHUT, SOURCES, STAMP, Sender, TABLE, install, ruleset,
+};
 use crate::filter::fence::{bridge as port_of, bridge_and_address as port_and_address};
 use crate::filter::ruleset::{is_raced, settled};
 
@@ -31,6 +33,12 @@ pub(crate) struct Known {
     pub(crate) sources: BTreeMap<IfName, Vec<IpAddr>>,
     /// Those that send nothing.
     pub(crate) shut: BTreeSet<IfName>,
+    /// Those of virtual machines.
+    pub(crate) machines: BTreeSet<IfName>,
+    /// Whether there is the table.
+    pub(crate) is_there: bool,
+    /// Whether another version made it.
+    pub(crate) is_older: bool,
 }
 
 impl Known {
@@ -43,11 +51,16 @@ impl Known {
                 }
             }
         }
+        let is_there = nft::table_handle(socket, TABLE)?.is_some();
+        let is_older = is_there && !nft::chain_exists(socket, TABLE, STAMP)?;
         Ok(Self {
             bound: of_set(socket, BOUND.name)?,
             linked: of_set(socket, LINKED.name)?,
             sources,
             shut: ports(socket)?,
+            machines: of_set(socket, MACHINES.name)?,
+            is_there,
+            is_older,
         })
     }
 }
@@ -77,6 +90,23 @@ pub(crate) fn shut<'a>(
             }
         }
         if settled(transaction.commit(socket), is_raced)? {
+            return Ok(());
+        }
+    }
+    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Has these, which are bound, be those of containers with their network's rules.
+pub(crate) fn link(socket: &mut Socket, all: &BTreeSet<&IfName>) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        for bound in nft::elements(socket, TABLE, BOUND.name)? {
+            if let Some(port) = port_of(&bound.key).filter(|port| all.contains(port)) {
+                let about = about("keeping the check of", &port);
+                transaction.ensure_element(TABLE, LINKED.name, &bound, about);
+            }
+        }
+        if transaction.is_empty() || settled(transaction.commit(socket), is_raced)? {
             return Ok(());
         }
     }
