@@ -1,5 +1,7 @@
 //! Docker's engine dies, with and without its containers.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use tests::{Release, Serve};
 
@@ -48,7 +50,8 @@ fn killed(release: Release, live: bool) {
     bed.is_clean();
 }
 
-fn addresses(reported: &str) -> Vec<String> {
+/// In no order: rows are in that of names, which are unknown while the engine is away.
+fn addresses(reported: &str) -> BTreeSet<String> {
     let reported: serde_json::Value = serde_json::from_str(reported).expect("JSON");
     let all = reported.as_array().into_iter().flatten();
     all.map(|one| one["addresses"].to_string()).collect()
