@@ -162,9 +162,8 @@ impl Reported {
             .map(|publish| publish.ports.iter().map(ToString::to_string).collect())
             .unwrap_or_default();
         if let Some(record) = complete {
-            let addresses = || record.addresses.iter().map(|held| held.address.addr());
-            for map in record.wiring.publish.iter().flat_map(|publish| &publish.ports) {
-                match map.lacks(addresses()) {
+            for map in record.published() {
+                match record.lacks(map) {
                     Some(family) => self.lacking.insert(map.to_string(), family),
                     None => self.lacking.remove(&map.to_string()),
                 };

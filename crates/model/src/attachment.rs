@@ -119,6 +119,11 @@ impl Attachment {
         self.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
     }
 
+    /// As [`PortMap::lacks`], with its addresses.
+    pub fn lacks(&self, map: &PortMap) -> Option<Family> {
+        map.lacks(self.addresses.iter().map(|held| held.address.addr()))
+    }
+
     /// Whether a third-party Docker plugin maps the published ports: it does where it named a
     /// default route, as in libnetwork.
     pub fn is_published_by_plugin(&self) -> bool {

@@ -215,10 +215,19 @@ fn view(
     (name, labels): (&str, &BTreeMap<String, String>),
     by: By<'_>,
 ) -> PublishedView {
-    let addresses = || record.addresses.iter().map(|held| held.address.addr());
-    let targets = match by {
-        By::Spoke(_) => targets(map, addresses()),
-        By::Docker => Vec::new(),
+    let (targets, lacks, added, by_network, backend) = match by {
+        By::Spoke(publish) => (
+            targets(map, record.addresses.iter().map(|held| held.address.addr())),
+            record.lacks(map),
+            publish.added.contains(map),
+            publish.reach,
+            match publish.backend {
+                _ if record.is_published_by_plugin() => "plugin",
+                Backend::Nftables => "nftables",
+                Backend::Iptables => "iptables",
+            },
+        ),
+        By::Docker => (Vec::new(), None, false, Reach::Any, BY_DOCKER),
     };
     PublishedView {
         host_port: map.host_port.get(),
@@ -227,30 +236,16 @@ fn view(
         container_port: map.container_port.get(),
         container_ip: targets.first().cloned(),
         container_ips: targets,
-        lacks: match by {
-            By::Spoke(_) => map.lacks(addresses()).map(|family| family.to_string()),
-            By::Docker => None,
-        },
-        added: match &by {
-            By::Spoke(publish) => publish.added.contains(map),
-            By::Docker => false,
-        },
-        reach: match by {
-            By::Spoke(publish) => reached(map, publish.reach),
-            By::Docker => reached(map, Reach::Any),
-        },
+        lacks: lacks.map(|family| family.to_string()),
+        added,
+        reach: reached(map, by_network),
         name: name.to_owned(),
         container: record.id.container.to_string(),
         runtime: record.runtime.to_string(),
         network: record.id.network.to_string(),
         title: None,
         labels: labels.clone(),
-        backend: match by {
-            By::Spoke(_) if record.is_published_by_plugin() => "plugin",
-            By::Spoke(Publish { backend: Backend::Nftables, .. }) => "nftables",
-            By::Spoke(Publish { backend: Backend::Iptables, .. }) => "iptables",
-            By::Docker => BY_DOCKER,
-        },
+        backend,
         is_beside: false,
     }
 }

@@ -44,10 +44,9 @@ impl PortView {
 
 /// Those of a layer.
 pub(crate) fn ports(layer: &Attachment) -> Vec<PortView> {
-    let addresses = || layer.addresses.iter().map(|held| held.address.addr());
     let publish = layer.wiring.publish.iter();
     let view = |publish: &Publish, map: &PortMap| {
-        PortView::of(map, publish.added.contains(map)).with(map.lacks(addresses()))
+        PortView::of(map, publish.added.contains(map)).with(layer.lacks(map))
     };
     publish.flat_map(|it| it.ports.iter().map(move |map| view(it, map))).collect()
 }

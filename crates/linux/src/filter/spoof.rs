@@ -298,13 +298,21 @@ pub(crate) fn are_bound(socket: &mut Socket, senders: &[&Sender]) -> Result<bool
     Ok(senders.is_empty() || ruleset().verify(socket).is_ok())
 }
 
+/// Those of the elements whose keys are in the table, as they are there, by their places in `elements`.
+fn find(
+    socket: &mut Socket,
+    elements: &[(&'static str, Element)],
+) -> Result<Vec<(usize, Element)>> {
+    let keys: Vec<_> = elements.iter().map(|(set, element)| (*set, element)).collect();
+    nft::find(socket, TABLE, &keys)
+}
+
 /// Those of the elements that lead to something else than is wanted.
 fn differing(
     socket: &mut Socket,
     wanted: &[(&'static str, Element)],
 ) -> Result<Vec<(&'static str, Element)>> {
-    let keys: Vec<_> = wanted.iter().map(|(set, element)| (*set, element)).collect();
-    let there = nft::find(socket, TABLE, &keys)?.into_iter();
+    let there = find(socket, wanted)?.into_iter();
     let differs = |(index, there): (usize, Element)| {
         let (set, wanted) = wanted.get(index)?;
         (wanted.data != there.data).then_some((*set, there))
@@ -314,8 +322,7 @@ fn differing(
 
 fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
-    let keys: Vec<_> = wanted.iter().map(|(set, element)| (*set, element)).collect();
-    let there = nft::find(socket, TABLE, &keys)?;
+    let there = find(socket, &wanted)?;
     let is_as_wanted = |(index, there): &(usize, Element)| {
         wanted.get(*index).is_some_and(|(_, wanted)| wanted.data == there.data)
     };
@@ -342,9 +349,8 @@ fn take_out(
     unwanted: &[(&'static str, Element)],
 ) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        let keys: Vec<_> = unwanted.iter().map(|(set, element)| (*set, element)).collect();
         let mut transaction = Transaction::new();
-        for (index, there) in nft::find(socket, TABLE, &keys)? {
+        for (index, there) in find(socket, unwanted)? {
             if let Some((set, element)) = unwanted.get(index)
                 && there.comment == element.comment
             {
